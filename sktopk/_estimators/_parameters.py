@@ -7,6 +7,7 @@ from typing import TypeVar, dataclass_transform
 
 import torch
 
+from sktopk._common._scalars import check_option
 from sktopk.losses._docs import entries, joined, sections
 
 from ._build import PRECISIONS
@@ -130,9 +131,7 @@ def check_net_params(estimator):
                 "module__*, optimizer__* and callbacks__*. With the prefix iterator_train__ or "
                 f"iterator_valid__ (predictions), allowed are {', '.join(LOADING)}"
             )
-    if (precision := net_params.get("precision")) not in PRECISIONS:
-        allowed = ", ".join(map(repr, PRECISIONS))
-        raise ValueError(f"net_params: precision must be one of {allowed}; got {precision!r}")
+    check_option(net_params.get("precision"), "net_params: precision", tuple(PRECISIONS))
     optimizer, value = net_params.get("optimizer") or torch.optim.AdamW, estimator.weight_decay
     if not callable(optimizer):
         raise TypeError(f"net_params: optimizer must be a class, such as SGD; got {optimizer!r}")

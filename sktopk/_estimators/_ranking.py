@@ -8,25 +8,17 @@ from typing import ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils import column_or_1d
 
 from sktopk._common._estimator import fitted_attributes
 from sktopk._common._input import check_length, check_two_classes, known_codes, own_labels
 from sktopk._common._samples import encode_groups
-from sktopk._common._scalars import (
-    check_pos_label,
-    number,
-    on_host,
-    option,
-    positive_label,
-    refuse_missing,
-)
+from sktopk._common._scalars import check_pos_label, number, option, positive_label
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._training._objectives import Mixture, TopLoss, TwoClassCrossEntropy
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import in_group
-from sktopk.metrics._ranking import row_weights
+from sktopk.metrics._ranking import check_true, row_weights
 
 from ._base import BaseNetClassifier
 from ._best_rows import rows_on_top
@@ -234,9 +226,8 @@ class RankingClassifier(BaseNetClassifier):
             Larger is better. NaN, with a warning, if y lacks a class that the metric requires.
         """
         now, scores = self._scored(X)
-        y = column_or_1d(on_host(own_labels(X, y, needed=True), "y"))
+        y = check_true(own_labels(X, y, needed=True), "y")
         check_length(y, len(scores))
-        refuse_missing(y, "y")
         known_codes(now.classes_, y)  # raises for other labels
         weight = row_weights(sample_weight, len(y), "X")
         groups = None if groups is None else encode_groups(groups, len(y))

@@ -15,10 +15,11 @@ _TO_IGNORE = "To ignore a sample, set its sample_weight to 0"
 LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
-def check_scores(scores, sample_weight=None):
-    """Return checked scores (n_samples, n_classes), at least float32; 0 for samples of weight 0."""
+def check_scores(scores, sample_weight):
+    """Return scores (n_samples, n_classes), 0 for samples of weight 0, and checked weights."""
     scores = _at_least_single(scores, 2, "(n_samples, n_classes)")
-    return without_absent(scores, check_weight(sample_weight, scores))
+    weight = check_weight(sample_weight, scores)
+    return without_absent(scores, weight), weight
 
 
 def check_binary(scores, target, sample_weight=None):
@@ -200,8 +201,7 @@ def check_hard(scores, target, sample_weight, name):
 
 def check_soft(scores, target, sample_weight):
     """Return scores, and class indices or soft targets. All are 0 for samples of weight 0."""
-    scores = check_scores(scores, sample_weight)
-    weight = check_weight(sample_weight, scores)
+    scores, weight = check_scores(scores, sample_weight)
     check_tensor(target, "target")
     if target.is_floating_point():
         if target.ndim == 1:

@@ -169,7 +169,7 @@ def smooth_topk_adjusted_loss(
     >>> smooth_topk_adjusted_loss(scores, target, class_counts=[2, 1, 1], k=1, margin=0.0)
     tensor(1.3863)
     """
-    scores = check_scores(scores, sample_weight)
+    scores, _ = check_scores(scores, sample_weight)
     k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     unit = k * check_nonnegative(tau, "tau")
     # Subtract the k-th largest score: scores near it get more digits, and the loss is the same.

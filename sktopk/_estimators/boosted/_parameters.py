@@ -86,11 +86,6 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
     return threshold
 
 
-def refuse_groups(classes):
-    if len(classes) > 2:
-        raise ValueError(f"groups must be None for more than 2 classes; got {len(classes)} classes")
-
-
 def check_ranking(target, groups, n_members):
     """Check groups of two classes, and warn if a class has too few samples to hold some out."""
     if groups is not None:

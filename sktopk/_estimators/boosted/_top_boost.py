@@ -48,15 +48,7 @@ from sktopk.metrics import topk_accuracy_score
 
 from ._boosters import average_precision, constraints, grow, have_splits
 from ._model_text import BoostersAsText
-from ._parameters import (
-    OF_TWO_CLASSES,
-    check_params,
-    check_ranking,
-    cut_of,
-    has_proba,
-    loss_in_use,
-    refuse_groups,
-)
+from ._parameters import OF_TWO_CLASSES, check_params, check_ranking, cut_of, has_proba, loss_in_use
 
 # Number of folds with n_members=1. For early stopping, the single member holds out one fold.
 N_FOLDS_OF_ONE = 10
@@ -303,9 +295,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         y = check_labels(y)
         check_length(y, len(scores))
         weight, task = check_weight(sample_weight, len(y)), now._task()
-        if groups is not None:
-            refuse_groups(now.classes_)
-            groups = encode_groups(groups, len(y))
+        refuse_groups(groups, now.classes_)
+        groups = None if groups is None else encode_groups(groups, len(y))
         check = known_codes if task.is_ranking else encode_labels
         check(now.classes_, y)  # raises for other labels, or for labels of another type
         if task.is_ranking and now.pos_label_ not in y:
@@ -444,8 +435,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         weight = count * class_weights(self.class_weight, self.classes_, self.class_count_)[index]
         check_classes(y[weight > 0], "y with a positive weight")
         groups = several_groups(None if groups is None else present_groups(groups, weight))
-        if groups is not None:
-            refuse_groups(self.classes_)
+        refuse_groups(groups, self.classes_)
         if n_classes == 2:
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             index = (y == self.pos_label_).astype(np.int64)
@@ -478,6 +468,11 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         now = present(self)
         check_is_fitted(now)
         return now, now._raw(now.boosters_, in_memory(check_rows(now, X)))
+
+
+def refuse_groups(groups, classes):
+    if groups is not None and len(classes) > 2:
+        raise ValueError(f"groups must be None for more than 2 classes; got {len(classes)} classes")
 
 
 def taken(rows, index):

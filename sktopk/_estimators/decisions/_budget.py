@@ -28,7 +28,6 @@ from sktopk._common._scalars import (
     option,
     place_of,
     positive_label,
-    refuse_masked,
 )
 from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
@@ -335,7 +334,6 @@ class BudgetClassifier(CalibratedDecision):
         index : ndarray of int of shape (n_top,)
             Positions by decreasing score. Tied samples are in the order of X.
         """
-        refuse_masked(groups=groups)
         now, scores = self._scored(X)
         if n is not None:
             return rows_on_top(scores, n, groups)
@@ -381,7 +379,6 @@ class BudgetClassifier(CalibratedDecision):
         among the K samples has a hypergeometric distribution. The interval has all numbers of
         positives among the n samples that two one-sided tests at level :math:`\delta / 2` accept.
         """
-        refuse_masked(groups=groups)
         each = np.ravel(n).tolist()
         for value in each or [None]:
             check_count(value, "n")
@@ -437,7 +434,6 @@ class BudgetClassifier(CalibratedDecision):
             From 0 to 1 (best). NaN, with a warning, if y lacks a class that the metric requires.
         """
         now, scores = self._scored(X)
-        refuse_masked(y=y, sample_weight=sample_weight)
         y = check_labels(y)
         encode_labels(now.classes_, y)  # raises if the labels have another type
         return now._bound().score(y == now.pos_label_, scores, now.n_samples_fit_, sample_weight)
@@ -490,6 +486,5 @@ class BudgetClassifier(CalibratedDecision):
     def _scored(self, X):
         """Return the estimator in its present state, and its scores for the positive class."""
         check_is_fitted(now := present(self), "threshold_")
-        refuse_masked(X=X)
         check_table(X)
         return now, finite_scores(now.estimator_, X, now.pos_label_, now._methods_)

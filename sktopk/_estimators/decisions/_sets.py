@@ -340,9 +340,7 @@ class SetClassifier(CalibratedDecision):
         :func:`sktopk.metrics.make_set_scorer`.
         """
         y = check_labels(y)
-        if sample_weight is not None:
-            sample_weight = row_weights(sample_weight, len(y), "X")
-        return super().score(X, y, sample_weight)
+        return super().score(X, y, row_weights(sample_weight, len(y), "X"))
 
     def _fitted(self, X):
         check_is_fitted(self)
