@@ -16,15 +16,7 @@ from sktopk._common._input import own_labels
 from sktopk._common._scalars import check_call, check_number, check_option, number
 from sktopk._common._types import RowsLike
 from sktopk._common._warnings import warn
-from sktopk._training._objectives import (
-    CrossEntropy,
-    CustomLoss,
-    Drawn,
-    Mixture,
-    SampleLoss,
-    Totals,
-    name_of,
-)
+from sktopk._training._objectives import CrossEntropy, CustomLoss, Mixture, SampleLoss, name_of
 from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution, topk_distribution_loss
 from sktopk.losses._registry import OF_LABELS, name_or_loss, named_like
@@ -178,11 +170,14 @@ class TopKClassifier(BaseNetClassifier):
         self._check_loss_params(loss)
 
     def _check_loss_params(self, loss):
-        given, known = self.loss_params, own_parameters(loss)
+        given, known = self.loss_params, set()
         if given is None:
             return
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
             raise TypeError(f"loss_params must be a dict with string keys; got {given!r}")
+        if isinstance(loss, str):
+            keywords = inspect.getfullargspec(OF_LABELS[loss].function).kwonlyargs
+            known = {*keywords} - GIVEN - ({*OF_LABELS[loss].params} - {"k"})
         if unknown := sorted(given.keys() - known):
             has, own = "is not a name: use functools.partial, or arguments of the module", []
             if isinstance(loss, str):
@@ -259,14 +254,6 @@ class TopKClassifier(BaseNetClassifier):
         )
 
 
-def own_parameters(loss):
-    """Return the set of names that `loss_params` may contain for this loss."""
-    if not isinstance(loss, str):
-        return set()
-    keywords = inspect.getfullargspec(OF_LABELS[loss].function).kwonlyargs
-    return {*keywords} - GIVEN - ({*OF_LABELS[loss].params} - {"k"})
-
-
 def make_objective(loss, params, n_classes):
     """Return the `Objective` of a loss. `params` has the parameters of a named loss."""
     if not isinstance(loss, str):
@@ -278,13 +265,11 @@ def make_objective(loss, params, n_classes):
     if params.keys() <= {"k", "tau", "sigma"}:  # these parameters are already checked
         return objective
     # Evaluate the loss once, so that invalid parameters raise an error before the training.
-    objective.seed(torch.Generator())
-    ones = torch.ones(n_classes, 1, dtype=torch.float64)
+    given = {"class_counts": torch.ones(n_classes)} if named.counts else {}
+    if named.draws:
+        given["generator"] = torch.Generator()
     with torch.no_grad():
-        target = torch.zeros(1, 2, dtype=torch.long)
-        drawn = Drawn(Totals(ones, ones, ones[0]))
-        objective(torch.zeros(1, 2, n_classes), target, None, drawn)
-    objective.generator = None
+        function(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long), **params, **given)
     return objective
 
 
