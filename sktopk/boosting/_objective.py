@@ -122,7 +122,11 @@ class Objective:
         share, factor = self.log_loss_share, (1 - self.log_loss_share) * factor
         gradient = share * gradient + factor * of_top[0]
         hessian = share * hessian + factor * of_top[1]
-        return gradient, np.maximum(hessian, _floor(hessian, weight))
+        # The minimum Hessian of each sample is proportional to the sample weight.
+        n_scores = hessian.size / max(1, len(hessian))
+        mean = hessian.sum() / (weight.sum() * n_scores)
+        floor = weight * (FLOOR * mean if mean > 0 else FLOOR)
+        return gradient, np.maximum(hessian, floor if hessian.ndim == 1 else floor[:, None])
 
     @torch.inference_mode(False)
     @torch.enable_grad()
@@ -294,14 +298,6 @@ def _log_loss(target, score, weight):
     if score.ndim == 1:
         return gradient[:, 1], hessian[:, 1]
     return gradient, hessian * (score.shape[1] / (score.shape[1] - 1))
-
-
-def _floor(hessian, weight):
-    """Return the minimum Hessian of each sample, in proportion to the sample weight."""
-    n_scores = hessian.size / max(1, len(hessian))
-    mean = hessian.sum() / (weight.sum() * n_scores)
-    floor = weight * (FLOOR * mean if mean > 0 else FLOOR)
-    return floor if hessian.ndim == 1 else floor[:, None]
 
 
 def group_codes(group, n_samples):

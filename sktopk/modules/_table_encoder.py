@@ -172,7 +172,10 @@ class TableEncoder(nn.Module):
         weight, rows = weight.detach().double(), spread_rows(len(X), _SAMPLED).to(X.device)
         needed, found = torch.zeros(self.n_features, dtype=torch.long), {}
         for j in [j for j in range(self.n_features) if j not in self.n_categories]:
-            values = _values(X[:, j], weight, rows)
+            values = _distinct(X[rows, j], weight[rows])
+            # If these rows are constant, use all samples to find rare other values.
+            if len(values[0]) < 2 and len(rows) < len(X):
+                values = _distinct(X[:, j], weight)
             self.center[j], self.scale[j], n_distinct = _scaling(*values, limits)
             needed[j] = n_distinct - 1 if n_distinct > 2 else 0
             if needed[j] and 2 * len(found) < self.n_encoded:  # a column has at least two bins
@@ -226,13 +229,6 @@ class TableEncoder(nn.Module):
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
 
-def _values(column, weight, rows):
-    """Return the sorted distinct finite values of some rows and their weights, in float64."""
-    values = _distinct(column[rows], weight[rows])
-    # If these rows are constant, use all samples to find rare other values.
-    return _distinct(column, weight) if len(values[0]) < 2 and len(rows) < len(column) else values
-
-
 def spread_rows(n_rows, most):
     """Return the indices of at most `most` rows: one random row of each of several equal parts."""
     # Every n-th row could be of one kind, for example the first of two readings.
@@ -242,6 +238,7 @@ def spread_rows(n_rows, most):
 
 
 def _distinct(column, weight):
+    """Return the sorted distinct finite values of a column and their weights, in float64."""
     column = column.detach().double()
     kept = column.isfinite() & (weight > 0)
     values, index = column[kept].unique(return_inverse=True)

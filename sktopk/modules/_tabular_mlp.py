@@ -120,19 +120,16 @@ class TabularMLP(nn.Module):
         if any(p.requires_grad for p in parameters):
             scores = MemberLayers.apply(h, *parameters)
         else:
-            scores = self._by_layer(h, drops)
+            for layer in self.layers[:-1]:
+                # Overwrite the input of ReLU only if neither autograd nor a hook can use it later.
+                inplace = not torch.is_grad_enabled() and is_as_made(layer)
+                h = F.relu(layer(h), inplace=inplace)
+                if drops:
+                    # Use one mask for all members, because drawing masks is as slow as the layers.
+                    h = h * self.dropout(torch.ones_like(h[0]))
+            scores = self.layers[-1](h)
         scores = scores.transpose(0, 1)
         return scores.squeeze(1) if self.n_members == 1 else scores
-
-    def _by_layer(self, h, drops):
-        for layer in self.layers[:-1]:
-            # Overwrite the input of ReLU only if neither autograd nor a hook can use it later.
-            inplace = not torch.is_grad_enabled() and is_as_made(layer)
-            h = F.relu(layer(h), inplace=inplace)
-            if drops:
-                # Use one mask for all members, because drawing masks is as slow as the layers.
-                h = h * self.dropout(torch.ones_like(h[0]))
-        return self.layers[-1](h)
 
     def score_member(self, x: Tensor, m: int, encoded: bool = False) -> Tensor:
         """Return scores (n_samples, n_outputs) of member m for samples x, see :meth:`forward`."""

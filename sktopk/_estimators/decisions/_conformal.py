@@ -38,15 +38,36 @@ class Conformity:
         """Return the conformity scores of all labels, an array of the shape of `proba`."""
         if self.method == "pas":
             return proba / self.prevalence
-        if self.method in ("aps", "raps"):
-            return self._mass_from_label_down(proba, u)
-        return proba
+        if self.method not in ("aps", "raps"):
+            return proba
+        # Subtract the score of Romano et al. (2020) or Angelopoulos et al. (2021) from 1.
+        order = _ranking(proba)
+        ranked = np.take_along_axis(proba, order, axis=1).astype(np.float64)
+        # Start the sum with the smallest probabilities, so that rounding does not remove them.
+        mass = np.cumsum(ranked[:, ::-1], axis=1)[:, ::-1]
+        below = np.zeros_like(mass)
+        below[:, :-1] = mass[:, 1:]
+        # Divide by the sum of all probabilities, which can differ from 1 by rounding.
+        ranked = (below + u[:, None] * ranked) / mass[:, :1]
+        if self.method == "raps":
+            rank = np.arange(1, proba.shape[1] + 1)
+            ranked -= self.penalty * np.maximum(0, rank - self.k)
+        out = np.empty_like(mass)
+        np.put_along_axis(out, order, ranked, axis=1)
+        return out
 
     def draw(self, X, n_samples, seed):
-        """Return for each sample a number u: a hash of sample and seed, or 1 if u is not used."""
+        """Return for each sample a number u: a hash of sample and seed, or 1 if u is not used.
+
+        The hash is the same for all formats of X, for equal numbers in float32 and float64, for 0.0
+        and -0.0, and for None and NaN.
+        """
+        if self.method not in ("aps", "raps"):
+            return np.ones(n_samples)
         # For each seed, u is a fixed function of the sample, so the guarantee of sets holds.
-        drawn = self.method in ("aps", "raps")
-        return row_keys(X, seed) / 2.0**64 if drawn else np.ones(n_samples)
+        key = int(seed).to_bytes(8, "little")
+        digests = [blake2b(each, digest_size=8, key=key).digest() for each in _contents(as_lazy(X))]
+        return np.frombuffer(b"".join(digests), dtype="<u8") / 2.0**64
 
     def of_labels(self, proba, u, code):
         """Return the conformity score of each sample's label; -inf for unknown labels (code -1)."""
@@ -66,23 +87,6 @@ class Conformity:
             columns.append(chosen)
             sizes.append(size)
         return np.concatenate(columns), np.concatenate(sizes).cumsum()
-
-    def _mass_from_label_down(self, proba, u):
-        """Return 1 minus the score of Romano et al. (2020) or Angelopoulos et al. (2021)."""
-        order = _ranking(proba)
-        ranked = np.take_along_axis(proba, order, axis=1).astype(np.float64)
-        # Start the sum with the smallest probabilities, so that rounding does not remove them.
-        mass = np.cumsum(ranked[:, ::-1], axis=1)[:, ::-1]
-        below = np.zeros_like(mass)
-        below[:, :-1] = mass[:, 1:]
-        # Divide by the sum of all probabilities, which can differ from 1 by rounding.
-        ranked = (below + u[:, None] * ranked) / mass[:, :1]
-        if self.method == "raps":
-            rank = np.arange(1, proba.shape[1] + 1)
-            ranked -= self.penalty * np.maximum(0, rank - self.k)
-        out = np.empty_like(mass)
-        np.put_along_axis(out, order, ranked, axis=1)
-        return out
 
 
 def find_threshold(conformity, proba, u, code, coverage):
@@ -237,17 +241,6 @@ def _choose(conformity, threshold, max_size, empty):
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     kept = rank < max_size
     return column[order][kept], np.bincount(row[kept], minlength=len(conformity))
-
-
-def row_keys(X, seed):
-    """Return a 64-bit hash of each sample and of the seed, an int from 0 to 2**64 - 1.
-
-    The hash is the same for all formats of X, for equal numbers in float32 and float64, for 0.0 and
-    -0.0, and for None and NaN.
-    """
-    key = int(seed).to_bytes(8, "little")
-    digests = [blake2b(each, digest_size=8, key=key).digest() for each in _contents(as_lazy(X))]
-    return np.frombuffer(b"".join(digests), dtype="<u8")
 
 
 def _contents(X):

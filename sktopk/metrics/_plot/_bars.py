@@ -86,7 +86,11 @@ class SetSizeDisplay(ScoreDisplay):
         if not weight.any():
             raise ValueError("sample_weight must have a positive value; got only zeros")
         size, present = set_sizes(y_set), weight > 0
-        lower, upper = _bins(size[present].max())
+        # The sizes up to 10 have their own bins. The last bin contains the largest size.
+        steps = (step * 10**power + 1 for power in range(1, 18) for step in (1, 2, 5))
+        lower = [*range(11), *steps]
+        n_bins = np.searchsorted(lower, size[present].max(), side="right")
+        lower, upper = np.array(lower[:n_bins]), np.array(lower[1 : n_bins + 1]) - 1
         bin_of = np.searchsorted(lower, size[present], side="right") - 1
         total, coverage = grouped_means(bin_of, covered[present], weight[present], len(lower))
         shares = {"proportion": total / total.sum(), "coverage": coverage}
@@ -116,13 +120,6 @@ class SetSizeDisplay(ScoreDisplay):
         handles = sorted(handles, key=lambda entry: entry[1].startswith("Target "))
         if handles:
             ax.legend(*zip(*handles, strict=True), loc="best")
-
-
-def _bins(largest):
-    """Return the smallest and the largest size of each bin. The last bin contains `largest`."""
-    lower = [*range(11), *(step * 10**power + 1 for power in range(1, 18) for step in (1, 2, 5))]
-    n_bins = np.searchsorted(lower, largest, side="right")
-    return np.array(lower[:n_bins]), np.array(lower[1 : n_bins + 1]) - 1
 
 
 @dataclass(eq=False, repr=False)
