@@ -290,10 +290,8 @@ def _is_decimal(text):
 
 def _plain(objects):
     """Return an array in which other objects than strings, numbers and None become strings."""
-    plain = [
-        each if each is None or isinstance(each, str | Real | np.bool_) else str(each)
-        for each in objects
-    ]
+    kept = str | Real | np.bool_ | None
+    plain = [each if isinstance(each, kept) else str(each) for each in objects]
     return np.array(plain, dtype=object)
 
 

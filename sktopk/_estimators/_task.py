@@ -171,8 +171,7 @@ class RankingTask:
         return negative_first(self.classes, self.pos_label)[above.astype(np.intp)]
 
     def proba(self, scores, fitted=None):
-        calibration = getattr(fitted, "calibration_", (1.0, 0.0))
-        proba = calibrated_proba(*calibration, scores[:, 0])
+        proba = calibrated_proba(*getattr(fitted, "calibration_", (1.0, 0.0)), scores[:, 0])
         return proba[:, ::-1] if self.turned and fitted is not None else proba
 
     def calibration_weights(self, target, weight):

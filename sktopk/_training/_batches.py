@@ -342,9 +342,8 @@ def make_batches(
         of_groups = Groups(groups, target, weight, holds_out, n_members, batches, device)
         n_hard, least_drawn = 0, np.inf
     elif min_positives is not None and batch_size < n_samples and target.any():
-        batches = StratifiedBatchSampler(
-            target, batch_size, min_positives=min_positives, generator=generator
-        )
+        options = {"min_positives": min_positives, "generator": generator}
+        batches = StratifiedBatchSampler(target, batch_size, **options)
         batches.fold = fold
     elif n_samples > batch_size + 1:
         batches = ShuffledBatches(n_samples, batch_size, generator, fold)

@@ -189,6 +189,5 @@ class OrderedGroups(Groups):
         return (self.start + self.sum(mask.long()) - 1).clamp(min=0)
 
     def least(self, values):
-        most = values.new_full((self.n_groups,), math.inf)
-        value = most.scatter_reduce(0, self.codes, values, "amin")
+        value = -self.largest(-values)
         return value, self.first(values == self.of_rows(value))

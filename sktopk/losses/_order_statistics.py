@@ -27,8 +27,12 @@ def lead(others, label):
 
 def kth_largest(scores, k):
     """Return the k-th largest score of each sample. If scores tie, only one gets a gradient."""
-    best = scores.topk(k, dim=1).values  # NaN counts as the largest
-    return nan_above(best[:, -1], best[:, 0])
+    return _kth_and_class(scores, k)[0]
+
+
+def _kth_and_class(scores, k):
+    best, classes = scores.topk(k, dim=1)  # NaN counts as the largest
+    return nan_above(best[:, -1], best[:, 0]), classes[:, -1]
 
 
 def noised_kth_largest(scores, rank, sigma, n_noise, noise, generator):
@@ -64,8 +68,7 @@ def mean_noised_kth_largest(scores, k, sigma, noise):
     """Return the mean over draws of the k-th largest entry of the scores plus sigma times noise."""
     with torch.no_grad():
         noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
-        best, winner = noised.topk(k, dim=1)
-        value, winner = nan_above(best[:, -1], best[:, 0]), winner[:, -1]
+        value, winner = _kth_and_class(noised, k)
     return _mean_at(scores, value, winner)
 
 
@@ -131,8 +134,7 @@ def _draw_kth_largest(scores, k, sigma, n_draws, generator):
     best = []
     for _ in range(n_draws):  # one draw at a time, which limits the memory
         noised = _standard_normal(scores.shape, scores, generator).mul_(sigma).add_(scores)
-        value, winner = noised.topk(k, dim=1)
-        best.append((nan_above(value[:, -1], value[:, 0]), winner[:, -1]))
+        best.append(_kth_and_class(noised, k))
     return (torch.stack(column, dim=1) for column in zip(*best, strict=True))
 
 

@@ -124,9 +124,8 @@ def smooth_topk_loss(
     tau = check_nonnegative(tau, "tau")
     margin = check_nonnegative(margin, "margin")
     if tau == 0:
-        return topk_hinge_loss(
-            scores, target, k=k, margin=margin, sample_weight=sample_weight, reduction=reduction
-        )
+        weighting = {"sample_weight": sample_weight, "reduction": reduction}
+        return topk_hinge_loss(scores, target, k=k, margin=margin, **weighting)
     needed = scores.requires_grad and torch.is_grad_enabled()
     with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
         loss, gradient = _loss_and_gradient(scores, target, k, tau, margin, gradient_needed=needed)

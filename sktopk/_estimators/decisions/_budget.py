@@ -396,15 +396,12 @@ class BudgetClassifier(CalibratedDecision):
         cut = now.threshold_ if np.isfinite(now.threshold_) else np.quantile(old, 0.9)
         warn_of_drift(scores.astype(np.float64) > cut, old > cut)
         # Create a generator for each call, so that the interval is reproducible.
-        random = np.random.default_rng(now._seed_)
-        low, high = np.hstack(
-            [
-                simultaneous_hits(
-                    old, positive, batch, np.minimum(each, len(batch)), float(self.delta), random
-                )
-                for batch in batches
-            ]
-        )
+        random, delta = np.random.default_rng(now._seed_), float(self.delta)
+        bounds = [
+            simultaneous_hits(old, positive, batch, np.minimum(each, len(batch)), delta, random)
+            for batch in batches
+        ]
+        low, high = np.hstack(bounds)
         if (low > high).any():
             what = "a lower bound is above its upper bound: X is not like the calibration samples"
             warn(f"{what}. Calibrate with samples like these")

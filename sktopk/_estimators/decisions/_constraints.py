@@ -230,10 +230,8 @@ def _between(low, high):
 
 def _count_above(scores, positive, thresholds):
     """Return two arrays: the number of samples and of positives above each threshold."""
-    return [
-        len(part) - np.searchsorted(np.sort(part), thresholds, side="right")
-        for part in (scores, scores[positive])
-    ]
+    parts = scores, scores[positive]
+    return [len(each) - np.searchsorted(np.sort(each), thresholds, "right") for each in parts]
 
 
 CONSTRAINTS = {

@@ -30,17 +30,13 @@ def calibration_rates(flagged, positive, level):
     """Return a dict {name: Rate} for the calibration samples. Omit rates with n = 0."""
     rows = {"flagged": flagged, "fpr": flagged[~positive], "recall": flagged[positive]}
     rows |= {"precision": positive[flagged]}
-    return {
-        name: clopper_pearson(np.count_nonzero(each), len(each), level)
-        for name, each in rows.items()
-        if len(each)
-    }
+    return {name: clopper_pearson(each, level) for name, each in rows.items() if len(each)}
 
 
-def clopper_pearson(count, n, level):
-    """Return the exact two-sided confidence interval of the rate `count` / `n`."""
+def clopper_pearson(hits, level):
+    """Return the share of true values in a mask, with its exact two-sided confidence interval."""
     # Both bounds are quantiles of beta distributions: P(Binomial(n, p) >= x) = I_p(x, n - x + 1).
-    count, n, tail = int(count), int(n), (1 - level) / 2
+    count, n, tail = int(np.count_nonzero(hits)), len(hits), (1 - level) / 2
     low = betaincinv(count, n - count + 1, tail) if count else 0.0
     high = betainccinv(count + 1, n - count, tail) if count < n else 1.0
     return Rate(count, n, count / n, float(low), float(high))

@@ -135,10 +135,8 @@ class BudgetCurveDisplay(CurveDisplay):
         y_score, gain = check_score(y_score, len(positive)), positive.astype(np.float64)
         if value is not None:
             gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")
-        names = ("score", "chance", "ideal")
         if groups is None:
-            curves = _curves(gain, y_score, metric, len(gain))[:, :max_k]
-            curve = dict(zip(names, curves, strict=True))
+            curves, spread = _curves(gain, y_score, metric, len(gain))[:, :max_k], {}
         else:
             check_number(share_of_groups, "share_of_groups", 0, 1, bounds="neither")
             code = encode_groups(groups, len(gain))
@@ -147,10 +145,10 @@ class BudgetCurveDisplay(CurveDisplay):
             rows = rows_of_groups(code)
             n = min(np.bincount(code).max(), max_k or len(gain))
             each = np.stack([_curves(gain[rows[i]], y_score[rows[i]], metric, n) for i in known])
-            curve = dict(zip(names, each.mean(axis=0), strict=True))
             tail = (1 - share_of_groups) / 2
-            curve["low"], curve["high"] = np.quantile(each[:, 0], [tail, 1 - tail], axis=0)
-            curve["by"] = "group"
+            low, high = np.quantile(each[:, 0], [tail, 1 - tail], axis=0)
+            curves, spread = each.mean(axis=0), {"low": low, "high": high, "by": "group"}
+        curve = dict(zip(("score", "chance", "ideal"), curves, strict=True)) | spread
         warn_of_scores(y_true, y_score, positive)
         k = np.arange(1, len(curve["score"]) + 1)
         return curve | {"k": k, "metric": metric, "budget": budget}
@@ -188,19 +186,17 @@ class BudgetCurveDisplay(CurveDisplay):
         draw_legend(ax, "upper right" if self.metric == "precision" else "lower right")
 
     def _draw_budget(self, ax, ks, scores, color):
-        points = [
-            (self.budget, value)
-            for k, score in zip(ks, scores, strict=True)
-            for value in np.asarray(score)[np.asarray(k) == self.budget]
-        ]
-        if not points:
+        curves = zip(ks, scores, strict=True)
+        marked = [np.asarray(score)[np.asarray(k) == self.budget] for k, score in curves]
+        heights = np.concatenate(marked)
+        if not len(heights):
             return None
         label = f"Budget: {self.budget} samples"
         # matplotlib omits labels with a leading underscore from the legend.
         label = f"_{label}" if label in ax.get_legend_handles_labels()[1] else label
         style = {"color": color, "markeredgecolor": "black", "zorder": 3, "label": label}
         style |= {"linestyle": "", "marker": "*", "gid": _BUDGET, "markersize": 13, "markevery": 1}
-        return ax.plot(*zip(*points, strict=True), **style)[0]
+        return ax.plot(np.full(len(heights), self.budget), heights, **style)[0]
 
 
 def _zoom(ax, n_budgets):
