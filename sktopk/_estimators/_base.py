@@ -124,6 +124,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         without such a network. Absent with over 2**27 scores, or if no folds are held out.
     oob_score_ : float
         `score` of the out-of-fold scores. With over 2**27 scores, only a random part counts.
+        Classes of one sample do not count, so this score is too high if there are many of them.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net

@@ -2,7 +2,9 @@
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, logsumexp, softmax
+
+from sktopk._common._samples import chunks
 
 # `scores_as_unseen` needs at least this number of different held-out scores per class and member.
 LEAST_UNSEEN = 3
@@ -10,10 +12,9 @@ LEAST_UNSEEN = 3
 
 def fit_calibration(scores, target, weight):
     """Return the slope and intercept that calibrate scores of all classes, or of class 1 only."""
-    scores = scores.astype(np.float64)
     if scores.ndim == 2 and scores.shape[1] > 1:
         return fit_temperature(scores, target, weight)
-    return fit_sigmoid(scores.ravel(), target, weight)
+    return fit_sigmoid(scores.ravel().astype(np.float64), target, weight)
 
 
 def fit_temperature(scores, target, weight):
@@ -24,22 +25,27 @@ def fit_temperature(scores, target, weight):
     the weights. If the mean weight is below 1, n is divided by it.
     """
     # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
-    # Classes with the score -inf are masked: the slope does not change their probability of 0.
-    present = scores > -np.inf
-    distance = np.abs(scores - scores.mean(1, keepdims=True, where=present))
-    spread = max(distance.max(where=present, initial=0.0), 1e-300)
     rows = np.flatnonzero(weight)  # 0 * inf would be NaN
     scores, target, weight = scores[rows], target[rows], weight[rows]
-    rows = np.arange(len(rows))
-    others = scores.copy()
-    others[rows, target] = -np.inf
-    other = np.where(np.isfinite(others).any(axis=1), others.argmax(axis=1), target)
+    own, other = np.empty((2, len(scores)))
+    spread, parts = 1e-300, [*chunks(*scores.shape)]  # chunks limit the memory
+    for part in parts:
+        block = scores[part].astype(np.float64)
+        label = np.arange(len(block)), target[part]
+        # Classes with the score -inf are masked: the slope does not change their probability of 0.
+        present = block > -np.inf
+        distance = np.abs(block - block.mean(1, keepdims=True, where=present))
+        spread = max(spread, distance.max(where=present, initial=0.0))
+        own[part], block[label] = block[label], -np.inf
+        best = block.max(axis=1)
+        other[part] = np.where(np.isfinite(best), best, own[part])
     rest = 1 / (weight.sum() / min(weight.mean(), 1.0) + 2)
 
     def cross_entropy(log_slope):
-        log_proba = log_softmax(np.exp(log_slope) * scores, axis=1)
-        each = (1 - rest) * log_proba[rows, target] + rest * log_proba[rows, other]
-        return -np.average(each, weights=weight)
+        slope = np.exp(log_slope)
+        total = [logsumexp(slope * scores[part].astype(np.float64), axis=1) for part in parts]
+        each = np.concatenate(total) - slope * ((1 - rest) * own + rest * other)
+        return np.average(each, weights=weight)
 
     # Bounds of the log slope, at which the softmax is nearly uniform and nearly one-hot.
     bounds = np.log(1e-3 / spread), np.log(1e4 / spread)

@@ -81,12 +81,14 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
         )
     weight, n_classes = data.weight, len(clf.classes_)
     count = of_class = total(np.bincount(index, weight, n_classes))
+    seen = count + (clf.class_count_ if resumed else 0)
     if getattr(clf, "class_weight", None) is not None:
-        weight = weight * class_weights(clf.class_weight, clf.classes_, count)[index]
+        weight = weight * class_weights(clf.class_weight, clf.classes_, seen)[index]
         if not in_any_process(weight.any()):
             raise ValueError("sample_weight times class_weight must not be 0 for every sample")
         of_class = total(np.bincount(index, weight, n_classes))
-    clf.class_count_ = count + (clf.class_count_ if resumed else 0)
+    clf.class_count_ = seen
+    clf._n_seen_ = total(np.count_nonzero(weight)) + (clf._n_seen_ if resumed else 0)
     clf._class_total_ = of_class + (clf._class_total_ if resumed else 0)
     if clf._missing_ is not None and not resumed:
         # Omit missing-value indicators that are constant in training: they would not be trained.
@@ -154,7 +156,8 @@ def check_validation(clf, X_val, y_val):
     if len(unknown):
         warn(f"y_val has labels that are not in y: {listed(unknown)}; they count as {wrong}")
     weight = class_weights(getattr(clf, "class_weight", None), clf.classes_, clf.class_count_)
-    return Samples(X_val, y_val, weight[code], target=clf._task_.target(y_val))
+    weight = np.where(code < 0, 1.0, weight[code])
+    return Samples(X_val, y_val, weight, target=clf._task_.target(y_val))
 
 
 def n_networks(estimator):
@@ -312,8 +315,8 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         generator=net.generator,
         folds=folds,
         groups=data.groups if task.is_ranking else None,
-        # In `partial_fit`, use the total weight of each class in all calls so far.
-        class_total=clf._class_total_[task.order] if resumed else None,
+        # In `partial_fit`, use the number of samples and the weight of each class in all calls.
+        seen=(clf._class_total_[task.order], clf._n_seen_) if resumed else None,
     )
     if folds is not None:
         # Sort labels, weights and groups by fold, like the samples in `HeldOut` (no copy of X).

@@ -114,7 +114,7 @@ class RecallAtFPRClassifier(TopClassifier):
 
     The equation with :math:`\varphi`, which is `fpr`, defines the threshold t. With the hinge, the
     loss is the optimum of a linear program (:func:`sktopk.losses.recall_at_fpr_loss`). The
-    quadratic surrogate gives the original Pat&Mat-NP (eq. 11 of [1]_).
+    quadratic surrogate gives the original Pat&Mat-NP, which [1]_ cites as its reference 2.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
     threshold with a false-positive rate of at most `fpr` on the training set. For a guarantee on

@@ -19,7 +19,7 @@ from sktopk._common._warnings import warn
 from sktopk._training._objectives import CrossEntropy, CustomLoss, Mixture, SampleLoss, name_of
 from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution, topk_distribution_loss
-from sktopk.losses._registry import OF_LABELS, name_or_loss, named_like
+from sktopk.losses._registry import OF_LABELS, name_or_loss, named_like, params_with
 from sktopk.metrics import topk_accuracy_score
 
 from ._base import BaseNetClassifier
@@ -235,12 +235,16 @@ class TopKClassifier(BaseNetClassifier):
                 if is_first:
                     used = f"{n_classes - 1} is used"
                     warn(f"loss__k={asked} must be smaller than n_classes={n_classes}: {used}")
-        of_partner = params if isinstance(loss, str) or named is None else vars(loss)
         share = float(self.log_loss_share)
 
         def objective():
             own = make_objective(loss, params, n_classes)
-            return Mixture(own, make_partner(named, of_partner), share)
+            if named is None:
+                return Mixture(own, CrossEntropy(), share)
+            every = params_with(loss, params)
+            scale = float(every["scale"]) if named.cosines else 1.0
+            prior = named.prior_factor(every), every.get("class_counts")
+            return Mixture(own, CrossEntropy(scale, *prior), share)
 
         cosines_for = name_of(loss) if named is not None and named.cosines else ""
         return LabelTask(
@@ -271,16 +275,3 @@ def make_objective(loss, params, n_classes):
     with torch.no_grad():
         function(torch.zeros(2, n_classes), torch.zeros(2, dtype=torch.long), **params, **given)
     return objective
-
-
-def make_partner(named, parameters):
-    """Return the `CrossEntropy` that is mixed with a loss of these parameters or attributes."""
-    if named is None:
-        return CrossEntropy()
-    parameters = named.function.__kwdefaults__ | parameters
-    scale = float(parameters["scale"]) if named.cosines else 1.0
-    tau = 0.0
-    if named.log_prior:
-        # Factor of the log-prior. In smooth losses, tau is a temperature, and the factor is 1.
-        tau = 1.0 if "tau" in named.params else float(parameters["tau"])
-    return CrossEntropy(scale, tau)

@@ -315,12 +315,13 @@ class Groups:
 def make_batches(
     rows, target, weight, *,
     n_classes, n_members, batch_size, min_positives, n_hard, generator,
-    folds=None, groups=None, class_total=None,
+    folds=None, groups=None, seen=None,
 ):  # fmt: skip
     """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
 
     `target` has class indices. `min_positives` is the smallest number of samples of class 1 per
-    minibatch, or None. `class_total`, if given, replaces the sum of weights of each class.
+    minibatch, or None. `seen`, if given, has the weight of each class and the number of samples of
+    all calls of `partial_fit`, which replace those of this call.
     """
     n_samples, device = len(target), rows.device
     of_groups, least_drawn, holds_out, fold = None, LEAST_DRAWN, None, None
@@ -331,8 +332,9 @@ def make_batches(
         drawn = np.ones((n_members, folds.n_folds + 1))
         drawn[np.arange(n_members), folds.of_member + 1] = 0
         holds_out, fold = folds.holds_out(), torch.from_numpy(folds.fold)
-    totals = totals_of(place, weight, (drawn.shape[1], n_classes), device, drawn, class_total)
+    totals = totals_of(place, weight, (drawn.shape[1], n_classes), device, drawn, seen)
     weighted = any(total(np.array([np.any(weight != 1)])))
+    weighted |= seen is not None and seen[0].sum() != seen[1]
     if world_size() > 1:
         # Minibatches of several processes are joined, and need equal sizes and no hard examples.
         n_hard, least_drawn = 0, 0.0
@@ -360,7 +362,7 @@ def make_batches(
     )  # fmt: skip
 
 
-def totals_of(place, weight, shape, device, drawn=None, class_total=None):
+def totals_of(place, weight, shape, device, drawn=None, seen=None):
     """Return the `Totals` of each part of the samples. `shape` is (n_parts, n_classes).
 
     `place` has the part and the class of each sample, as a flat index of an array of this shape.
@@ -373,8 +375,10 @@ def totals_of(place, weight, shape, device, drawn=None, class_total=None):
         count, weight_of = (total(drawn @ each) for each in (count, weight_of))
     mean = (weight_of / np.maximum(count, 1)).clip(min=1e-300)
     unit = weight_of.sum(1) / np.maximum(count.sum(1), 1)
-    if class_total is not None:
+    if seen is not None:
+        class_total, n_samples = seen
         weight_of = np.broadcast_to(class_total, weight_of.shape).astype(np.float64)
+        unit = weight_of.sum(1) / n_samples
     # Keep these sums and means of weights in float64, even if the network uses float32.
     of = (np.ascontiguousarray(each) for each in (weight_of.T, mean.T, unit))
     return Totals(*(torch.from_numpy(each).to(device) for each in of))

@@ -124,20 +124,24 @@ class SampleLoss(Objective):
 class CrossEntropy(Objective):
     r"""Cross-entropy of :math:`\alpha s + \tau \log \pi`, with label smoothing.
 
-    Here s are the scores and :math:`\pi` the class frequencies. Mixtures with losses that scale
-    cosines use :math:`\alpha \ne 1`. Mixtures with losses that correct for class frequencies use
-    :math:`\tau \ne 0`. Smoothed labels then also raise the scores of rare classes, which increases
-    accuracy on long tails (benchmarks/results/label_tasks.md).
+    Here s are the scores and :math:`\pi` the class frequencies: those of the training samples, or
+    of `class_counts`. Mixtures with losses that scale cosines use :math:`\alpha \ne 1`. Mixtures
+    with losses that correct for class frequencies use :math:`\tau \ne 0`. Smoothed labels then also
+    raise the scores of rare classes, which increases accuracy on long tails
+    (benchmarks/results/label_tasks.md).
     """
 
-    def __init__(self, scale=1.0, tau=0.0):
+    def __init__(self, scale=1.0, tau=0.0, class_counts=None):
         super().__init__()
         self.scale, self.tau = scale, tau
+        counts = None if class_counts is None else torch.as_tensor(class_counts).double()
+        self.register_buffer("class_counts", counts, persistent=False)
 
     def forward(self, scores, target, weight, drawn):
         scores = self.scale * scores if self.scale != 1 else scores
         if self.tau:
-            counts = positive_totals(drawn.totals)
+            counts = self.class_counts
+            counts = positive_totals(drawn.totals) if counts is None else counts.unsqueeze(0)
             prior = (counts / counts.sum(1, keepdim=True)).log()
             scores = scores + (self.tau * prior).to(scores.dtype).unsqueeze(1)
         options = {"label_smoothing": LABEL_SMOOTHING, "reduction": "none"}

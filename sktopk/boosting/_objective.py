@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from sktopk._common._input import check_weight
 from sktopk._common._scalars import check_number, check_option
-from sktopk.losses._registry import LOSSES
+from sktopk.losses._registry import LOSSES, named_like, params_with
 
 HESSIANS = ("auto", "curvature", "gradient")
 # If log_loss_share < 1, Hessians are at least this share of the mean Hessian.
@@ -36,8 +36,9 @@ def objective(
 
     where L is the `loss` of the scores s, and h_L is its `hessian`. The log loss has the gradient
     g', the Hessian h' and the weight a, which is `log_loss_share`. L ranks only samples near its
-    threshold. The log loss ranks all. The factor c gives both gradients the same size. If a < 1,
-    each h is at least 0.001 times the mean h, times the sample's weight divided by the mean weight.
+    threshold. The log loss ranks all. If L corrects for class frequencies, the log loss does, too.
+    The factor c gives both gradients the same size. If a < 1, each h is at least 0.001 times the
+    mean h, times the sample's weight divided by the mean weight.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
     add ``initial_score(y)`` to predictions. L needs all samples, but CatBoost passes chunks.
@@ -108,7 +109,8 @@ class Objective:
         score = np.asarray(raw_score, dtype=np.float64)
         target = _check_target(y_true, score)
         weight = check_weight(sample_weight, len(score))
-        gradient, hessian = _log_loss(target, score, weight)
+        prior = self._log_prior(target, score, weight)
+        gradient, hessian = _log_loss(target, score + prior, weight)
         if self.log_loss_share == 1:
             return gradient, hessian
         of_top = self._of_the_loss(target, score, weight, sample_weight is not None, group)
@@ -127,6 +129,16 @@ class Objective:
         mean = hessian.sum() / (weight.sum() * n_scores)
         floor = weight * (FLOOR * mean if mean > 0 else FLOOR)
         return gradient, np.maximum(hessian, floor if hessian.ndim == 1 else floor[:, None])
+
+    def _log_prior(self, target, score, weight):
+        """Return what the loss adds to the scores. Without it, log loss would undo a correction."""
+        if (named := named_like(self.loss)) is None or not named.log_prior:
+            return 0.0
+        params = params_with(self.loss, self.loss_params)
+        counts = params.get("class_counts", np.bincount(target, weight, score.shape[1]))
+        counts = np.asarray(counts, dtype=np.float64)
+        counts = np.maximum(counts, min(counts[counts > 0]))
+        return named.prior_factor(params) * np.log(counts / counts.sum())
 
     @torch.inference_mode(False)
     @torch.enable_grad()

@@ -292,6 +292,8 @@ def reduce_checked(loss, sample_weight, reduction):
 
 def _as_bytes(tensor):
     """Return a dict with the content of a tensor, as bytes and plain values."""
+    if tensor is None:
+        return None
     own = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     described = {"dtype": str(tensor.dtype).removeprefix("torch."), "device": str(tensor.device)}
     return described | {"shape": list(tensor.shape), "data": bytes(own.tolist())}
@@ -299,6 +301,8 @@ def _as_bytes(tensor):
 
 def _from_bytes(found):
     """Return the tensor of a dict of `_as_bytes`, on the CPU if its device does not exist here."""
+    if found is None:
+        return None
     dtype = getattr(torch, found["dtype"], None)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"dtype must be a dtype of torch; got {found['dtype']!r:.80}")

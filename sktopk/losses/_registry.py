@@ -1,6 +1,7 @@
 """Table of the losses by name: losses for class labels and losses for rankings."""
 
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from typing import NamedTuple
 
@@ -26,6 +27,13 @@ class NamedLoss(NamedTuple):
     threshold: tuple = ("all", "")
     counts: bool = False  # whether the function takes the sizes of the classes
     draws: bool = False  # whether the function draws noise
+
+    def prior_factor(self, params):
+        """Return the factor of the log class frequencies that the function adds to the scores."""
+        if not self.log_prior:
+            return 0.0
+        # In smooth losses, tau is a temperature, and the factor is 1.
+        return 1.0 if "tau" in self.params else float(params["tau"])
 
 
 def _of_classes(function, of="labels", **facts):
@@ -82,10 +90,20 @@ def name_or_loss(loss):
 
 
 def named_like(loss):
-    """Return the entry of `OF_LABELS` for a name, a function or a module; None without entry."""
+    """Return the entry of `OF_LABELS` for a name, function, partial or module; None if none."""
     if isinstance(loss, str):
         return OF_LABELS.get(loss)
+    if isinstance(loss, partial):
+        return named_like(loss.func)
     function = cross_entropy_loss if type(loss) is nn.CrossEntropyLoss else loss
     if isinstance(loss, LossModule):
         function = loss.function
     return next((each for each in OF_LABELS.values() if each.function is function), None)
+
+
+def params_with(loss, params):
+    """Return all parameters of a loss that has an entry: defaults, its own, then `params`."""
+    own = loss.keywords if isinstance(loss, partial) else {}
+    if isinstance(loss, nn.Module):
+        own = vars(loss) | dict(loss.named_buffers())
+    return named_like(loss).function.__kwdefaults__ | own | params

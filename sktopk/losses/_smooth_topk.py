@@ -157,10 +157,10 @@ def smooth_topk_adjusted_loss(
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
     The loss is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
-    :math:`\pi_j` is the share of class j among the training samples. After training, the scores
-    :math:`s_j` rank the classes as if all were equally frequent, which is optimal for
-    macro-averaged top-k accuracy. In your own training loop, add :func:`logit_adjusted_loss` of the
-    same scores: plain cross-entropy would undo the correction.
+    :math:`\pi_j` is the share of class j among the training samples. So the scores :math:`s_j` of
+    rare classes rise, but frequent classes keep an advantage, except for k = 1 with ``margin=0``.
+    For k = 1, use :func:`logit_adjusted_loss`, which corrects exactly. In your own training loop,
+    add it to this loss, of the same scores: cross-entropy would undo the correction.
 
     Examples
     --------

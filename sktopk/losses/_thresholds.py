@@ -234,9 +234,9 @@ class SurrogateQuantile(_OfGroup):
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where n is the number of samples that `of` selects. The original Pat&Mat uses this t [1]_. This
-    threshold is at least that of :class:`KthLargest` with the same `tau`. Without samples, t is
-    -inf. The gradient of t has the entries :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
+    where n is the number of samples that `of` selects. Adam et al. (arXiv:2002.10923) use this t in
+    Pat&Mat. It is at least the threshold of :class:`KthLargest` with the same `tau`. Without
+    samples, t is -inf. Its gradient is :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
 
     Parameters
     ----------

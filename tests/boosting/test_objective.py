@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -62,7 +63,8 @@ def differences(function, score):
 @every_loss
 def test_the_gradient_is_that_of_the_loss_mixed_with_log_loss(name):
     target, score = rows(name)
-    of_log = differences(lambda s: log_loss(target, s), score)
+    prior = np.log(np.bincount(target) / len(target)) if "adjusted" in name else 0.0
+    of_log = differences(lambda s: log_loss(target, s + prior), score)
     of_top = differences(lambda s: value(name, target, s), score)
     factor = np.abs(of_log).sum() / np.abs(of_top).sum()
     gradient, _ = make(name, log_loss_share=0.3)(target, score)
@@ -197,3 +199,19 @@ def test_the_gradient_is_finite_if_a_class_has_no_samples(name):
         gradient, hessian = make(name)(np.full(len(score), label), score)
         assert np.isfinite(gradient).all()
         assert hessian.min() > 0
+
+
+ADJUSTED = {
+    "logit_adjusted": {},
+    "smooth_topk_adjusted": {"k": 1, "margin": 0.0},
+    partial(losses.logit_adjusted_loss, tau=1.0): {},
+    losses.LogitAdjustedLoss([80, 15, 5]): {},
+}
+
+
+@pytest.mark.parametrize("loss", ADJUSTED, ids=str)
+def test_log_loss_does_not_undo_the_correction_for_class_frequencies(loss):
+    f = objective(loss, log_loss_share=0.6, **ADJUSTED[loss])
+    gradient, _ = f(np.repeat([0, 1, 2], [80, 15, 5]), np.zeros((100, 3)))
+    # Constant scores are the best ones if X has no information.
+    np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-9)

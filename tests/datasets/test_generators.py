@@ -50,6 +50,7 @@ def test_groups_by_name_may_contain_classes_that_y_lacks():
     assert set(noisy[y == "cat"]) == {"cat"}
     # The probability of a new label does not depend on the size of its class.
     assert np.mean(noisy[y == "ash"] == "poplar") == pytest.approx(0.5, abs=0.1)
+    np.testing.assert_array_equal(inject_label_noise(y, {"ash": "1", "cat": 1}, 1.0), y)
 
 
 @pytest.mark.parametrize("factor", [1, 10, 500])

@@ -44,6 +44,7 @@ from sktopk._estimators._calibration import fit_calibration, scores_as_unseen
 from sktopk._estimators._task import LabelTask, RankingTask, groups_of_both, midway_above
 from sktopk.boosting import initial_score, objective
 from sktopk.boosting._objective import HESSIANS
+from sktopk.losses._registry import named_like
 from sktopk.metrics import topk_accuracy_score
 
 from ._boosters import average_precision, constraints, grow, have_splits
@@ -334,7 +335,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         target, weight = np.append(rows.target, n_classes - 1), np.append(rows.weight, 0.0)
-        self.init_score_ = initial_score(target, sample_weight=weight)
+        corrects = getattr(named_like(loss), "log_prior", False)
+        self.init_score_ = initial_score(target, sample_weight=weight) * (not corrects)
         settings = {
             "num_class": task.n_outputs,
             "metric": "None",
@@ -454,7 +456,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             return RankingTask(self.classes_, self.pos_label_, average_precision)
         n_classes = len(self.classes_)
         metric = partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes))
-        return LabelTask(self.classes_, n_classes, metric, self.k_)
+        balanced = getattr(named_like(self.loss), "counts", False)
+        return LabelTask(self.classes_, n_classes, metric, self.k_, balanced=balanced)
 
     def _raw(self, boosters, X):
         """Return `init_score_` plus the mean raw score of the boosters, for each sample."""
