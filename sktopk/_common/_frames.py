@@ -163,10 +163,14 @@ class Categories:
         dtype = np.float32 if others == {"float32"} else np.float64
         for j, column in columns.items():
             if j in self.values:
-                objects = _plain(_objects(column))
-                self._check_kind(j, X.columns[j], objects)
+                objects = _objects(column)
+                try:
+                    place, kinds = pd.factorize(objects, use_na_sentinel=False)
+                except TypeError:  # values without a hash, such as lists
+                    place, kinds = np.arange(len(objects)), objects
+                self._check_kind(j, X.columns[j], kinds := _plain(_objects(kinds)))
                 known = pd.Index(self.values[j], dtype=object)
-                codes = known.get_indexer(pd.Index(objects, dtype=object))
+                codes = known.get_indexer(pd.Index(kinds, dtype=object))[place]
                 given = ~pd.isna(objects)
                 if given.sum() >= LEAST_UNKNOWN and (codes[given] < 0).all():
                     warn(

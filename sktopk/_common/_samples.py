@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 
 from ._scalars import on_host, refuse_missing
 from ._warnings import warn
@@ -132,8 +132,9 @@ def take(X, mask):
 
 
 def in_memory(X):
-    """Return X as an array or matrix. All samples of lazy rows are read."""
-    return X[:] if isinstance(X, LazyRows) else X
+    """Return X as an array or CSR matrix. All samples of lazy rows are read."""
+    X = X[:] if isinstance(X, LazyRows) else X
+    return csr_matrix(X) if issparse(X) else X  # LightGBM warns of a csr_array
 
 
 def is_memory_map(X):

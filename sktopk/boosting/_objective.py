@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from sktopk._common._input import check_weight
 from sktopk._common._scalars import check_number, check_option
@@ -132,7 +132,8 @@ class Objective:
 
     def _log_prior(self, target, score, weight):
         """Return what the loss adds to the scores. Without it, log loss would undo a correction."""
-        if (named := named_like(self.loss)) is None or not named.log_prior:
+        named = named_like(self.loss)
+        if named is None or not named.log_prior or self.log_loss_share == 1:
             return 0.0
         params = params_with(self.loss, self.loss_params)
         counts = params.get("class_counts", np.bincount(target, weight, score.shape[1]))
@@ -147,9 +148,10 @@ class Objective:
         scores = torch.tensor(score, requires_grad=True)
         params = self._params(target, score, weight, is_weighted, group)
         value = loss_function(self.loss)(scores, torch.from_numpy(target), **params)
-        if not isinstance(value, torch.Tensor) or value.ndim:
+        if not isinstance(value, torch.Tensor) or value.ndim or not value.requires_grad:
             came = f"shape {tuple(getattr(value, 'shape', ()))} from a {type(value).__name__}"
-            raise ValueError(f"loss={self.loss!r} must return a Tensor of one number; got {came}")
+            what = "a differentiable Tensor of one number"
+            raise ValueError(f"loss={self.loss!r} must return {what}; got {came}")
         gradient = curvature = None
         if self.hessian != "gradient":
             gradient, curvature = _curvature(value, scores)
@@ -302,14 +304,13 @@ def _check_target(y_true, score):
 
 def _log_loss(target, score, weight):
     """Return gradient and Hessian of the sum of log losses, the Hessian as in LightGBM."""
-    columns = score if score.ndim == 2 else np.column_stack([np.zeros_like(score), score])
-    proba = softmax(columns, axis=1)
+    if score.ndim == 1:
+        proba = expit(score)
+        return weight * (proba - target), weight * proba * (1 - proba)
+    proba = softmax(score, axis=1)
     hessian = proba * (1 - proba) * weight[:, None]
     proba[np.arange(len(target)), target] -= 1
-    gradient = proba * weight[:, None]
-    if score.ndim == 1:
-        return gradient[:, 1], hessian[:, 1]
-    return gradient, hessian * (score.shape[1] / (score.shape[1] - 1))
+    return proba * weight[:, None], hessian * (score.shape[1] / (score.shape[1] - 1))
 
 
 def group_codes(group, n_samples):

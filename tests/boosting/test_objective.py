@@ -202,16 +202,16 @@ def test_the_gradient_is_finite_if_a_class_has_no_samples(name):
 
 
 ADJUSTED = {
-    "logit_adjusted": {},
-    "smooth_topk_adjusted": {"k": 1, "margin": 0.0},
-    partial(losses.logit_adjusted_loss, tau=1.0): {},
-    losses.LogitAdjustedLoss([80, 15, 5]): {},
+    "name": objective("logit_adjusted"),
+    "smooth": objective("smooth_topk_adjusted", k=1, margin=0.0),
+    "partial": objective(partial(losses.logit_adjusted_loss, tau=1.0)),
+    "module": objective(losses.LogitAdjustedLoss([80, 15, 5])),
 }
 
 
-@pytest.mark.parametrize("loss", ADJUSTED, ids=str)
-def test_log_loss_does_not_undo_the_correction_for_class_frequencies(loss):
-    f = objective(loss, log_loss_share=0.6, **ADJUSTED[loss])
+@pytest.mark.parametrize("case", ADJUSTED)
+def test_log_loss_does_not_undo_the_correction_for_class_frequencies(case):
+    f = ADJUSTED[case]
     gradient, _ = f(np.repeat([0, 1, 2], [80, 15, 5]), np.zeros((100, 3)))
     # Constant scores are the best ones if X has no information.
     np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-9)

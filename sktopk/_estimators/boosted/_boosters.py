@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.sparse import issparse
 
+from sktopk._common._frames import MOST
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import Ranking
 
@@ -21,9 +22,30 @@ MANAGED = {
     "n_jobs": "num_threads num_thread nthread nthreads n_jobs",
     "random_state": "seed random_seed random_state",
     "n_iter_no_change": "metric metrics metric_types early_stopping_round early_stopping_rounds "
-    "early_stopping n_iter_no_change",
+    "early_stopping early_stopping_min_delta n_iter_no_change",
     "class_weight": "class_weight scale_pos_weight is_unbalance unbalance unbalanced_sets",
 }
+
+# Parameters of LightGBM with one value per column, and their other names.
+MONOTONE = {"monotone_constraints", "monotone_constraint", "monotonic_cst", "mc"}
+PER_COLUMN = MONOTONE | {"interaction_constraints", "max_bin_by_feature", "feature_contri"}
+PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
+
+
+def check_columns(params, categories):
+    """Check that parameters with one value per column fit the columns with categories."""
+    for name in sorted(PER_COLUMN & params.keys()):
+        if many := categories.many:
+            raise ValueError(
+                f"lightgbm_params must not set {name}, because column {many[0]} of X has over "
+                f"{MOST} categories, which become several columns: encode this column first"
+            )
+        values = params[name].split(",") if isinstance(params[name], str) else params[name]
+        if name in MONOTONE and any(int(values[j]) for j in categories.sizes if j < len(values)):
+            columns = [*categories.sizes]
+            raise ValueError(
+                f"{name} must be 0 for columns {columns} with categories: got {values}"
+            )
 
 
 def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, categorical):

@@ -42,28 +42,31 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
             params.setdefault("k", k_)
         return loss, params, k_
     of_negatives = is_named and loss in ("top_mean", "top_push_k")
-    n_counted = (rows.weight[rows.target == 0] if of_negatives else rows.weight).sum()
+    n_counted = (rows.count[rows.target == 0] if of_negatives else rows.weight).sum()
     given = not (loss == "top_mean" or takes_k) or {"k", "threshold"} & {*params}
     if not given and k > max(1, n_counted) and rows.groups is None:
         what = "negatives" if of_negatives else "samples"
         warn(f"k={k} must be at most the number of {what} ({n_counted:g}): all {what} are used")
+    k_, is_share = k if rows.groups is not None else min(k, max(1, int(n_counted))), k < 1
+    if of_negatives and rows.groups is None and (rows.weight != rows.count).any() and not is_share:
+        k, is_share = min(1.0, k / n_counted), True  # `class_weight` does not scale a share
     if is_named and loss == "top_mean":
-        rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
+        rank = {"tau": float(k)} if is_share else {"k": min(int(k), 2**53)}
         params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
-        return "accuracy_at_top", params, k
+        return "accuracy_at_top", params, k_
     if not takes_k or "k" in params:
-        return loss, params, k
-    if rows.groups is None and k < 1 and loss in ("recall_at_k", "top_push_k"):
+        return loss, params, k_
+    if rows.groups is None and is_share and loss in ("recall_at_k", "top_push_k"):
         # A share, unlike a rank in units of weight, does not depend on the scale of the weights.
         threshold = KthLargest(LOSSES[loss].threshold[0], tau=float(k))
-        return "accuracy_at_top", {"threshold": threshold} | params, k
+        return "accuracy_at_top", {"threshold": threshold} | params, k_
     if rows.groups is None:
         params["k"] = min(n_kept(k, n_counted), max(1, int(n_counted)))
     elif k < 1:
         raise ValueError(f"k must be an integer for loss={loss!r} with groups; got {k!r}")
     else:
         params["k"] = int(k)
-    return loss, params, k
+    return loss, params, k_
 
 
 def cut_of(loss, params, rows, n_negatives, n_positives):
@@ -126,5 +129,7 @@ def check_params(estimator):
     if params.get("linear_tree") or params.get("linear_trees"):
         raise ValueError("lightgbm_params must not set linear_tree: linear trees cannot be saved")
     for name in ("boosting", "boosting_type", "boost"):
-        if params.get(name) in ("rf", "random_forest"):
+        if (value := params.get(name)) in ("rf", "random_forest"):
             raise ValueError(f"lightgbm_params must not set {name}='rf': rf takes no init_score")
+        if value == "dart":
+            raise ValueError(f"{name} must not be 'dart': LightGBM's dart ignores random_state")

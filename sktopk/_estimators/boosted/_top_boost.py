@@ -47,7 +47,7 @@ from sktopk.boosting._objective import HESSIANS
 from sktopk.losses._registry import named_like
 from sktopk.metrics import topk_accuracy_score
 
-from ._boosters import average_precision, constraints, grow, have_splits
+from ._boosters import average_precision, check_columns, constraints, grow, have_splits
 from ._model_text import BoostersAsText
 from ._parameters import OF_TWO_CLASSES, check_params, check_ranking, cut_of, has_proba, loss_in_use
 
@@ -300,7 +300,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         groups = None if groups is None else encode_groups(groups, len(y))
         check = known_codes if task.is_ranking else encode_labels
         check(now.classes_, y)  # raises for other labels, or for labels of another type
-        if task.is_ranking and now.pos_label_ not in y:
+        if task.is_ranking and now.pos_label_ not in y[weight > 0]:
             warn(f"the score is 0: y has no positives (label {now.pos_label_!r})")
         return task.score(task.target(y), scores, weight, groups)
 
@@ -335,7 +335,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         target, weight = np.append(rows.target, n_classes - 1), np.append(rows.weight, 0.0)
-        corrects = getattr(named_like(loss), "log_prior", False)
+        corrects = share < 1 and getattr(named_like(loss), "log_prior", False)
         self.init_score_ = initial_score(target, sample_weight=weight) * (not corrects)
         settings = {
             "num_class": task.n_outputs,
@@ -354,6 +354,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         }
         options = {"n_rounds": self.n_estimators, "categorical": list(categories.sizes)}
         train = partial(grow, lightgbm, function, settings, init_score=self.init_score_, **options)
+        check_columns(self.lightgbm_params or {}, categories)
         held_out, self.boosters_ = self._hold_out(rows), []
         for mask in held_out:
             held, stop = taken(rows, mask), None
@@ -368,21 +369,22 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))
         grown = have_splits(self.boosters_, self.min_child_samples, n_seen)
+        fresh = None
         if task.is_ranking:
             self.threshold_ = 0.0
+            fresh, known = self._as_unseen(rows, held_out)
         if task.is_ranking and not self._models_proba_ and grown:
-            scores, known = self._as_unseen(rows, held_out)
             cut = cut_of(loss, params, rows, *self.class_count_[task.order])
             known = taken(rows, known)
             task = dataclasses.replace(task, cut=cut)
-            vars(self).update(task.finish(scores, known.target, known.count, known.groups))
+            vars(self).update(task.finish(fresh, known.target, known.count, known.groups))
         elif task.is_ranking and not self._models_proba_:
             # No tree has a split, so all scores are equal. A threshold above them flags no sample.
             scores = self._raw(self.boosters_, rows.X)[:, 0]
             self.threshold_ = midway_above(scores, float(scores[0]))
-        self._finish_out_of_fold(data, rows, index, held_out)
+        self._finish_out_of_fold(data, rows, index, held_out, fresh)
 
-    def _finish_out_of_fold(self, data, rows, index, held_out):
+    def _finish_out_of_fold(self, data, rows, index, held_out, fresh):
         """Set the attributes that depend on out-of-fold scores, if samples are held out."""
         task, known = self._task(), np.any(held_out, axis=0)
         scores = np.full((len(rows.y), task.n_outputs), np.nan)
@@ -391,7 +393,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
                 scores[mask] = self._raw([booster], rows.X[mask])
         own, own_scores = taken(rows, known), scores[known]
         if self.calibration is not None and known.any():
-            fresh = self._as_unseen(rows, held_out)[0] if task.is_ranking else own_scores
+            fresh = own_scores if fresh is None else fresh
             self.calibration_ = fit_calibration(fresh, own.target, own.weight)
             self._models_proba_ = True
         if self.n_members > 1:
@@ -456,7 +458,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             return RankingTask(self.classes_, self.pos_label_, average_precision)
         n_classes = len(self.classes_)
         metric = partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes))
-        balanced = getattr(named_like(self.loss), "counts", False)
+        balanced = self.log_loss_share < 1 and getattr(named_like(self.loss), "counts", False)
         return LabelTask(self.classes_, n_classes, metric, self.k_, balanced=balanced)
 
     def _raw(self, boosters, X):
