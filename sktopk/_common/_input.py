@@ -261,7 +261,7 @@ def check_labels(y, name="y"):
     y = _without_nullable_dtype(on_host(y, name))
     values = np.asarray(y)
     if values.dtype.kind == "T":  # NumPy's StringDType, which scikit-learn does not take
-        y = values = values.astype(str)
+        y = values = np.array(values.tolist())
     if values.size == 0:
         raise ValueError(f"{name} must have at least one label; got 0 samples")
     refuse_missing(values, name)

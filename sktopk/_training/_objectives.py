@@ -124,11 +124,10 @@ class SampleLoss(Objective):
 class CrossEntropy(Objective):
     r"""Cross-entropy of :math:`\alpha s + \tau \log \pi`, with label smoothing.
 
-    Here s are the scores and :math:`\pi` the class frequencies: those of the training samples, or
-    of `class_counts`. Mixtures with losses that scale cosines use :math:`\alpha \ne 1`. Mixtures
-    with losses that correct for class frequencies use :math:`\tau \ne 0`. Smoothed labels then also
-    raise the scores of rare classes, which increases accuracy on long tails
-    (benchmarks/results/label_tasks.md).
+    Here s are the scores and :math:`\pi` the frequencies in training or `class_counts`. Mixtures of
+    losses that scale cosines use :math:`\alpha \ne 1`, of losses that correct for frequencies
+    :math:`\tau \ne 0`. Smoothed labels then also raise the scores of rare classes, which increases
+    accuracy on long tails (benchmarks/results/label_tasks.md).
     """
 
     def __init__(self, scale=1.0, tau=0.0, class_counts=None):

@@ -133,7 +133,7 @@ class Objective:
     def _log_prior(self, target, score, weight):
         """Return what the loss adds to the scores. Without it, log loss would undo a correction."""
         named = named_like(self.loss)
-        if named is None or not named.log_prior or self.log_loss_share == 1:
+        if not getattr(named, "log_prior", False) or self.log_loss_share == 1 or score.ndim < 2:
             return 0.0
         params = params_with(self.loss, self.loss_params)
         counts = params.get("class_counts", np.bincount(target, weight, score.shape[1]))
@@ -150,8 +150,7 @@ class Objective:
         value = loss_function(self.loss)(scores, torch.from_numpy(target), **params)
         if not isinstance(value, torch.Tensor) or value.ndim or not value.requires_grad:
             came = f"shape {tuple(getattr(value, 'shape', ()))} from a {type(value).__name__}"
-            what = "a differentiable Tensor of one number"
-            raise ValueError(f"loss={self.loss!r} must return {what}; got {came}")
+            raise ValueError(f"loss={self.loss!r} must give a gradient of one number; got {came}")
         gradient = curvature = None
         if self.hessian != "gradient":
             gradient, curvature = _curvature(value, scores)

@@ -292,8 +292,6 @@ def reduce_checked(loss, sample_weight, reduction):
 
 def _as_bytes(tensor):
     """Return a dict with the content of a tensor, as bytes and plain values."""
-    if tensor is None:
-        return None
     own = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     described = {"dtype": str(tensor.dtype).removeprefix("torch."), "device": str(tensor.device)}
     return described | {"shape": list(tensor.shape), "data": bytes(own.tolist())}
@@ -301,8 +299,6 @@ def _as_bytes(tensor):
 
 def _from_bytes(found):
     """Return the tensor of a dict of `_as_bytes`, on the CPU if its device does not exist here."""
-    if found is None:
-        return None
     dtype = getattr(torch, found["dtype"], None)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"dtype must be a dtype of torch; got {found['dtype']!r:.80}")
@@ -377,11 +373,11 @@ class LossModule(nn.Module):
 
     def __getstate__(self):
         # Files of sktopk.io store bytes and plain values, but no tensors.
-        buffers = {name: _as_bytes(buffer) for name, buffer in self._buffers.items()}
+        buffers = {k: v if v is None else _as_bytes(v) for k, v in self._buffers.items()}
         return self.__dict__ | {"_buffers": buffers}
 
     def __setstate__(self, state):
-        buffers = {name: _from_bytes(buffer) for name, buffer in state["_buffers"].items()}
+        buffers = {k: v if v is None else _from_bytes(v) for k, v in state["_buffers"].items()}
         super().__setstate__(state | {"_buffers": buffers})
 
     def extra_repr(self) -> str:

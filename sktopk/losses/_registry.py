@@ -30,10 +30,8 @@ class NamedLoss(NamedTuple):
 
     def prior_factor(self, params):
         """Return the factor of the log class frequencies that the function adds to the scores."""
-        if not self.log_prior:
-            return 0.0
         # In smooth losses, tau is a temperature, and the factor is 1.
-        return 1.0 if "tau" in self.params else float(params["tau"])
+        return float(self.log_prior and (1.0 if "tau" in self.params else params["tau"]))
 
 
 def _of_classes(function, of="labels", **facts):
@@ -103,7 +101,6 @@ def named_like(loss):
 
 def params_with(loss, params):
     """Return all parameters of a loss that has an entry: defaults, its own, then `params`."""
-    own = loss.keywords if isinstance(loss, partial) else {}
-    if isinstance(loss, nn.Module):
-        own = vars(loss) | dict(loss.named_buffers())
+    is_module = isinstance(loss, nn.Module)
+    own = vars(loss) | dict(loss.named_buffers()) if is_module else getattr(loss, "keywords", {})
     return named_like(loss).function.__kwdefaults__ | own | params

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from sktopk import TopBoostClassifier
@@ -97,3 +98,27 @@ def test_classes_with_only_two_samples_each_can_be_trained():
     clf = TopBoostClassifier("cross_entropy", k=1, min_child_samples=2, random_state=0)
     proba = clf.fit(X, several).predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("n_categories", [40, 60])
+def test_parameters_with_one_value_per_column_raise_if_a_category_has_one(n_categories, rng):
+    code = rng.integers(n_categories, size=600)
+    X = pd.DataFrame({"x": rng.normal(size=600), "town": np.char.add("t", code.astype(str))})
+    y = X["x"] + code % 2 > 1
+    wrong = {"mc": [0, 1], "monotone_constraints": "1,1"}
+    if n_categories > 50:
+        wrong = {"monotonic_cst": [1, 0], "interaction_constraints": [[0, 1]], "fc": [1, 1]}
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=f"{name}.*categories"):
+            TopBoostClassifier(lightgbm_params={name: value}).fit(X, y)
+    if n_categories < 50:
+        clf = TopBoostClassifier(lightgbm_params={"mc": [1, 0]}, random_state=0).fit(X, y)
+        grid = pd.DataFrame({"x": np.linspace(-3, 3, 50), "town": "t3"})
+        assert (np.diff(clf.decision_function(grid)) >= 0).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_csr_array_gives_no_warning_of_lightgbm(rng):
+    X = rng.normal(size=(200, 4))
+    clf = TopBoostClassifier(n_estimators=3, random_state=0).fit(csr_array(X), X[:, 0] > 0)
+    np.testing.assert_allclose(clf.decision_function(csr_array(X)), clf.decision_function(X))

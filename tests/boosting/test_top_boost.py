@@ -49,6 +49,20 @@ def test_a_loss_without_a_threshold_predicts_as_many_positives_as_in_y(binary, l
     assert make(loss).fit(X, y).predict(X).sum() == y.sum()
 
 
+@pytest.mark.parametrize("loss", ["top_mean", "top_push_k"])
+def test_class_weight_does_not_change_the_number_of_negatives_at_the_top(binary, loss):
+    X, y = binary
+    few, many = ({0: factor, 1: 20 * factor} for factor in (0.05, 0.5))
+    k = 100
+    as_share = make(loss, k=k / np.sum(y == 0), class_weight=many).fit(X, y).decision_function(X)
+    for class_weight in (few, many):
+        clf = make(loss, k=k, class_weight=class_weight).fit(X, y)
+        np.testing.assert_allclose(clf.decision_function(X), as_share, atol=1e-6)
+        assert clf.k_ == k
+    with pytest.warns(UserWarning, match="all negatives are used"):
+        assert make(loss, k=10**6).fit(X, y).k_ == np.sum(y == 0)
+
+
 def test_out_of_fold_scores_come_from_models_that_held_out_the_sample(binary):
     X, y = binary
     clf = make(n_members=3).fit(X, y)
@@ -330,6 +344,7 @@ def test_functions_keep_their_own_k_and_a_class_may_have_weight_0(binary):
         ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
         ({"lightgbm_params": {"linear_tree": True}}, ValueError, "must not set linear_tree"),
         ({"lightgbm_params": {"boosting": "rf"}}, ValueError, "must not set boosting='rf'"),
+        ({"lightgbm_params": {"boost": "dart"}}, ValueError, "boost must not be 'dart'"),
         ({"lightgbm_params": {"feature_fraction": 3}}, ValueError, "lightgbm_params: Check failed"),
         ({"n_iter_no_change": 0}, ValueError, "n_iter_no_change == 0"),
         ({"n_jobs": 0}, ValueError, "n_jobs == 0"),

@@ -82,7 +82,7 @@ def test_an_integer_budget_is_relative_to_the_number_of_samples_of_fit(rng):
     X, y = column(rng.permutation(1000)), labels(rng.random(1000) < 0.3)
     clf = BudgetClassifier(Column(), **COUNT, budget=100, random_state=0).fit(X, y)
     assert clf.rates_["flagged"][:2] == (20, 200)
-    with pytest.warns(UserWarning, match="budget=4 is less than one of the 200 cal"):
+    with pytest.warns(UserWarning, match="budget=4 is less than one of 200 cal"):
         assert BudgetClassifier(Column(), **COUNT, budget=4).fit(X, y).rates_["flagged"].count == 0
     everything = BudgetClassifier(frozen(), **COUNT, budget=1000).fit(X, y)
     assert everything.threshold_ == -np.inf

@@ -42,10 +42,8 @@ def check_columns(params, categories):
             )
         values = params[name].split(",") if isinstance(params[name], str) else params[name]
         if name in MONOTONE and any(int(values[j]) for j in categories.sizes if j < len(values)):
-            columns = [*categories.sizes]
-            raise ValueError(
-                f"{name} must be 0 for columns {columns} with categories: got {values}"
-            )
+            j = [*categories.sizes]
+            raise ValueError(f"{name} must be 0 for columns {j} with categories; got {values}")
 
 
 def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, categorical):

@@ -85,10 +85,8 @@ class Count(_Constraint):
         scores = np.sort(scores)[::-1]
         cut = scores[n_flagged]
         above = scores[scores > cut]
-        problem = None
-        if not n_flagged:
-            few = f"one of the {len(scores)} calibration samples"
-            problem = f"budget={self.budget} is less than {few}, so none is flagged: add samples"
+        few = f"budget={self.budget} is less than one of {len(scores)} calibration samples"
+        problem = None if n_flagged else few
         if len(above) < n_flagged:
             problem = (
                 f"the threshold flags {len(above)} of {len(scores)} calibration samples instead of "
