@@ -1,3 +1,4 @@
+import gc
 import os
 from pathlib import Path
 
@@ -50,3 +51,7 @@ def default_dtype():
     before = torch.get_default_dtype()
     yield torch.set_default_dtype
     torch.set_default_dtype(before)
+
+
+def pytest_collection_finish():
+    gc.freeze()  # Python's garbage collector then ignores all modules: tests are 6 % faster

@@ -211,7 +211,6 @@ ADJUSTED = {
 
 @pytest.mark.parametrize("case", ADJUSTED)
 def test_log_loss_does_not_undo_the_correction_for_class_frequencies(case):
-    f = ADJUSTED[case]
-    gradient, _ = f(np.repeat([0, 1, 2], [80, 15, 5]), np.zeros((100, 3)))
+    gradient, _ = ADJUSTED[case](np.repeat([0, 1, 2], [80, 15, 5]), np.zeros((100, 3)))
     # Constant scores are the best ones if X has no information.
     np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-9)

@@ -53,12 +53,11 @@ def test_a_loss_without_a_threshold_predicts_as_many_positives_as_in_y(binary, l
 def test_class_weight_does_not_change_the_number_of_negatives_at_the_top(binary, loss):
     X, y = binary
     few, many = ({0: factor, 1: 20 * factor} for factor in (0.05, 0.5))
-    k = 100
-    as_share = make(loss, k=k / np.sum(y == 0), class_weight=many).fit(X, y).decision_function(X)
+    as_share = make(loss, k=100 / np.sum(y == 0), class_weight=many).fit(X, y).decision_function(X)
     for class_weight in (few, many):
-        clf = make(loss, k=k, class_weight=class_weight).fit(X, y)
+        clf = make(loss, k=100, class_weight=class_weight).fit(X, y)
         np.testing.assert_allclose(clf.decision_function(X), as_share, atol=1e-6)
-        assert clf.k_ == k
+        assert clf.k_ == 100
     with pytest.warns(UserWarning, match="all negatives are used"):
         assert make(loss, k=10**6).fit(X, y).k_ == np.sum(y == 0)
 
