@@ -231,7 +231,7 @@ def test_rows_of_a_csr_matrix_tensors_and_attributes_of_losses_distinguish_calls
     weight = np.arange(len(Y))  # the first sample has weight 0
 
     def fit(rows=X, number=1.0, smoothing=0.1):
-        number = torch.tensor(number, dtype=torch.bfloat16)
+        number = torch.full((3, 2), number, dtype=torch.bfloat16)[:, 0]
         module = partial(lambda n, m, number: nn.Linear(n, m), number=number)
         clf = quick(module=module, loss=nn.CrossEntropyLoss(label_smoothing=smoothing))
         call = {"sample_weight": weight, "checkpoint": tmp_path / "file"}

@@ -84,8 +84,7 @@ def test_the_cross_entropy_of_a_mixture_has_the_class_counts_of_the_loss(rng):
         clf = TopKClassifier(loss, k=1, n_estimators=1, **QUICK).set_params(max_epochs=5)
         return clf.fit(X, y).decision_function(X)
 
-    counts = np.bincount(y)
-    plain, adjusted = scores("cross_entropy"), scores("logit_adjusted")
+    counts, plain, adjusted = np.bincount(y), scores("cross_entropy"), scores("logit_adjusted")
     assert np.abs(plain - adjusted).max() > 0.1
     np.testing.assert_allclose(scores(LogitAdjustedLoss(class_counts=[1, 1, 1])), plain, atol=1e-6)
     for loss in LogitAdjustedLoss(counts), partial(logit_adjusted_loss, class_counts=counts):
@@ -105,5 +104,4 @@ def test_weights_of_partial_fit_count_in_proportion_to_all_calls(rng):
         return clf.partial_fit(*chunks[1], sample_weight=np.full(60, weight)).decision_function(X)
 
     assert np.abs(scores(1.0) - scores(100.0)).max() > 0.01
-    balanced = {0: 120 / (2 * 90), 1: 120 / (2 * 30)}
-    np.testing.assert_allclose(scores(1.0, "balanced"), scores(1.0, balanced))
+    np.testing.assert_allclose(scores(1.0, "balanced"), scores(1.0, {0: 120 / 180, 1: 120 / 60}))

@@ -208,9 +208,3 @@ def test_the_method_score_uses_the_reduced_k_and_counts_unseen_labels_as_misses(
     score = clf.decision_function(X)
     assert score.shape == (len(X),)
     np.testing.assert_array_equal(clf.predict_topk(X)[:, 0], (score > 0).astype(int))
-
-
-def test_labels_of_numpys_string_type_are_strings(blobs):
-    kind = getattr(np.dtypes, "StringDType", str)  # NumPy 2
-    y = np.array(list("abcde"))[blobs[1]].astype(kind())
-    assert TopKClassifier(max_epochs=1).fit(blobs[0], y).classes_.tolist() == [*"abcde"]

@@ -260,8 +260,6 @@ def check_labels(y, name="y"):
     check_given(y, name)
     y = _without_nullable_dtype(on_host(y, name))
     values = np.asarray(y)
-    if values.dtype.kind == "T":  # NumPy's StringDType, which scikit-learn does not take
-        y = values = np.array(values.tolist())
     if values.size == 0:
         raise ValueError(f"{name} must have at least one label; got 0 samples")
     refuse_missing(values, name)

@@ -26,8 +26,6 @@ FORMAT = 1
 # Names and types of the values in a checkpoint file.
 KINDS = {"seed": int, "n_epochs": int, "stopped": bool, "hard": torch.Tensor, "trainable": list}
 KINDS |= dict.fromkeys(("call", "net", "average", "callbacks"), dict)
-# Types of attributes of a torch module that identify it.
-_PLAIN = bool, int, float, str, list, tuple, np.ndarray, torch.Tensor
 
 
 class Checkpoint:
@@ -211,13 +209,15 @@ def _hash(value):
         return joblib.hash([_hash(each) for each in value])
     if isinstance(value, torch.nn.Module):
         # Hash own attributes too, because `repr` shows only some of them.
+        plain = int | float | str | np.generic | np.ndarray | torch.Tensor
         own = [v for part in value.modules() for v in vars(part).items() if v[0][0] != "_"]
-        own = [(name, each) for name, each in own if isinstance(each, _PLAIN)]
+        own = [(name, each) for name, each in own if isinstance(each, plain)]
         value = joblib.hash([repr(value), _hash(own), _hash(dict(value.state_dict()))])
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_meta:
         # The pickle of a tensor differs from call to call.
-        content = value.detach().cpu().reshape(-1).view(torch.uint8).numpy()
-        value = str(value.dtype), tuple(value.shape), content
+        content = value.detach().cpu().resolve_conj().resolve_neg().reshape(-1)
+        content = content.clone(memory_format=torch.contiguous_format).view(torch.uint8)
+        value = str(value.dtype), tuple(value.shape), content.numpy()
     if isinstance(value, Callback):
         # Hash only the constructor parameters, because training changes other attributes.
         names = inspect.signature(type(value)).parameters

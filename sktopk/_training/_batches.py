@@ -376,9 +376,8 @@ def totals_of(place, weight, shape, device, drawn=None, seen=None):
     mean = (weight_of / np.maximum(count, 1)).clip(min=1e-300)
     unit = weight_of.sum(1) / np.maximum(count.sum(1), 1)
     if seen is not None:
-        class_total, n_samples = seen
-        weight_of = np.broadcast_to(class_total, weight_of.shape).astype(np.float64)
-        unit = weight_of.sum(1) / n_samples
+        weight_of = np.broadcast_to(seen[0], weight_of.shape).astype(np.float64)
+        unit = weight_of.sum(1) / seen[1]
     # Keep these sums and means of weights in float64, even if the network uses float32.
     of = (np.ascontiguousarray(each) for each in (weight_of.T, mean.T, unit))
     return Totals(*(torch.from_numpy(each).to(device) for each in of))

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from sktopk.losses._accuracy_at_top import SURROGATES, check_errors, distance, largest_score
 from sktopk.losses._cross_entropy import cross_entropy_loss
-from sktopk.losses._loss import REDUCTIONS, LossModule, nan_above, reduce
+from sktopk.losses._loss import REDUCTIONS, LossModule, as_tensor, nan_above, reduce
 from sktopk.losses._thresholds import Largest, within_group
 
 # Label smoothing of cross-entropy. It increases top-1 accuracy.
@@ -133,7 +133,7 @@ class CrossEntropy(Objective):
     def __init__(self, scale=1.0, tau=0.0, class_counts=None):
         super().__init__()
         self.scale, self.tau = scale, tau
-        counts = None if class_counts is None else torch.as_tensor(class_counts).double()
+        counts = None if class_counts is None else as_tensor(class_counts, "class_counts").double()
         self.register_buffer("class_counts", counts, persistent=False)
 
     def forward(self, scores, target, weight, drawn):

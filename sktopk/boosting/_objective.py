@@ -165,7 +165,7 @@ class Objective:
 
     def _params(self, target, score, weight, is_weighted, group):
         """Return the arguments of the loss other than scores and target."""
-        params = dict(self.loss_params)
+        params, own = dict(self.loss_params), getattr(self.loss, "keywords", {})  # of a partial
         if is_weighted and "sample_weight" in self._takes:
             params["sample_weight"] = torch.from_numpy(weight)
         elif (weight != 1).any():
@@ -174,10 +174,10 @@ class Objective:
             if "groups" not in self._takes:
                 raise TypeError(f"loss={self.loss!r} takes no groups: use a loss of rankers")
             params["groups"] = torch.from_numpy(group_codes(group, len(score)))
-        if "class_counts" in self._takes and "class_counts" not in params:
+        if "class_counts" in self._takes and "class_counts" not in params | own:
             counts = np.bincount(target, weight, minlength=score.shape[1])
             params["class_counts"] = torch.from_numpy(counts)
-        if "generator" in self._takes and "generator" not in params:
+        if "generator" in self._takes and "generator" not in params | own:
             # The same seed gives the same noise in each boosting round.
             params["generator"] = torch.Generator().manual_seed(0)
         return params

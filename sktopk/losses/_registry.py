@@ -101,6 +101,7 @@ def named_like(loss):
 
 def params_with(loss, params):
     """Return all parameters of a loss that has an entry: defaults, its own, then `params`."""
-    is_module = isinstance(loss, nn.Module)
-    own = vars(loss) | dict(loss.named_buffers()) if is_module else getattr(loss, "keywords", {})
+    if isinstance(loss, partial):
+        return params_with(loss.func, loss.keywords | params)
+    own = vars(loss) | dict(loss.named_buffers()) if isinstance(loss, nn.Module) else {}
     return named_like(loss).function.__kwdefaults__ | own | params

@@ -125,7 +125,8 @@ def attribute_of(estimator, name):
     while estimator is not None and not hasattr(estimator, name):
         steps = getattr(estimator, "steps", None)
         inner = getattr(estimator, "best_estimator_", None)
-        if inner is None and name.endswith("_"):  # wrappers of scikit-learn pass scores on
+        # Wrappers of scikit-learn pass scores on. Ensembles do not, and number the labels.
+        if inner is None and name.endswith("_") and not hasattr(estimator, "estimators_"):
             copies = getattr(estimator, "calibrated_classifiers_", None)
             inner = copies[0].estimator if copies else getattr(estimator, "estimator_", None)
         estimator = steps[-1][1] if steps else inner

@@ -1,6 +1,7 @@
 """One step of an estimator is one step of gradient descent on the public loss."""
 
 import copy
+import inspect
 from functools import partial
 from itertools import product
 
@@ -14,7 +15,6 @@ from torch import nn
 import sktopk
 from sktopk import AUCClassifier, FScoreClassifier, RecallAtPrecisionClassifier, TopKClassifier
 from sktopk import losses as L
-from sktopk._estimators.topk import OF_LABELS
 from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import reduce
 from sktopk.losses._mixtures import topk_distribution_loss
@@ -76,11 +76,14 @@ def assert_steps(clf, loss, y=Y, share=0.0):
 
 def named(name, **params):
     def loss(scores, target, weight):
-        more = {each: SET[each] for each in OF_LABELS[name].params} | params
-        if OF_LABELS[name].counts:
+        function = function_called(f"{name}_loss")
+        takes = inspect.signature(function).parameters
+        # In losses without k, `tau` is not the temperature, and has its default.
+        more = {p: v for p, v in SET.items() if p in takes and (p != "tau" or "k" in takes)}
+        if "class_counts" in takes:
             # These counts use weights that are not scaled to mean 1: only ratios of counts matter.
             more["class_counts"] = torch.bincount(target, weight)
-        return function_called(f"{name}_loss")(scores, target, sample_weight=weight, **more)
+        return function(scores, target, sample_weight=weight, **more | params)
 
     return loss
 

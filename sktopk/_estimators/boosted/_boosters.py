@@ -34,14 +34,16 @@ PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
 
 def check_columns(params, categories):
     """Check that parameters with one value per column fit the columns with categories."""
-    for name in sorted(PER_COLUMN & params.keys()):
+    for name, values in params.items():
+        if name not in PER_COLUMN or values is None or not len(values):
+            continue
         if many := categories.many:
             raise ValueError(
                 f"lightgbm_params must not set {name}, because column {many[0]} of X has over "
                 f"{MOST} categories, which become several columns: encode this column first"
             )
-        values = params[name].split(",") if isinstance(params[name], str) else params[name]
-        if name in MONOTONE and any(int(values[j]) for j in categories.sizes if j < len(values)):
+        values = values.split(",") if isinstance(values, str) else values
+        if name in MONOTONE and any(float(values[j]) for j in categories.sizes if j < len(values)):
             j = [*categories.sizes]
             raise ValueError(f"{name} must be 0 for columns {j} with categories; got {values}")
 

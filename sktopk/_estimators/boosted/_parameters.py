@@ -47,16 +47,14 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     if not given and k > max(1, n_counted) and rows.groups is None:
         what = "negatives" if of_negatives else "samples"
         warn(f"k={k} must be at most the number of {what} ({n_counted:g}): all {what} are used")
-    k_, is_share = k if rows.groups is not None else min(k, max(1, int(n_counted))), k < 1
-    if of_negatives and rows.groups is None and (rows.weight != rows.count).any() and not is_share:
-        k, is_share = min(1.0, k / n_counted), True  # `class_weight` does not scale a share
+    k_ = k if rows.groups is not None else min(k, max(1, int(n_counted)))
     if is_named and loss == "top_mean":
-        rank = {"tau": float(k)} if is_share else {"k": min(int(k), 2**53)}
+        rank = {"k": min(int(k), 2**53)} if k >= 1 else {"tau": float(k)}
         params = {"threshold": TopMean("negatives", **rank), "surrogate": "logistic"} | params
         return "accuracy_at_top", params, k_
     if not takes_k or "k" in params:
         return loss, params, k_
-    if rows.groups is None and is_share and loss in ("recall_at_k", "top_push_k"):
+    if rows.groups is None and k < 1 and loss in ("recall_at_k", "top_push_k"):
         # A share, unlike a rank in units of weight, does not depend on the scale of the weights.
         threshold = KthLargest(LOSSES[loss].threshold[0], tau=float(k))
         return "accuracy_at_top", {"threshold": threshold} | params, k_

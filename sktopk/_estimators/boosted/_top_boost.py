@@ -133,7 +133,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     boosters_ : list of lightgbm.Booster
         Ensemble members. Add `init_score_` to their predictions.
     init_score_ : float or ndarray of shape (n_classes,)
-        The :func:`sktopk.boosting.initial_score`, added to the mean prediction of `boosters_`.
+        The :func:`sktopk.boosting.initial_score`, or 0 if the loss corrects for class frequencies.
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
@@ -394,7 +394,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         own, own_scores = taken(rows, known), scores[known]
         if self.calibration is not None and known.any():
             fresh = own_scores if fresh is None else fresh
-            self.calibration_ = fit_calibration(fresh, own.target, own.weight)
+            weight = task.calibration_weights(own.target, own.weight)
+            self.calibration_ = fit_calibration(fresh, own.target, weight)
             self._models_proba_ = True
         if self.n_members > 1:
             self.oob_decision_function_ = data.as_given(task.decide(scores, self), index)
@@ -436,13 +437,16 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self.classes_ = check_classes(y)
         index, n_classes = encode_labels(self.classes_, y), len(self.classes_)
         self.class_count_ = np.bincount(index, count, n_classes)
-        weight = count * class_weights(self.class_weight, self.classes_, self.class_count_)[index]
+        of_class = class_weights(self.class_weight, self.classes_, self.class_count_)
+        weight = count * of_class[index]
         check_classes(y[weight > 0], "y with a positive weight")
         groups = several_groups(None if groups is None else present_groups(groups, weight))
         refuse_groups(groups, self.classes_)
         if n_classes == 2:
             self.pos_label_ = positive_label(self.pos_label, self.classes_, self.class_count_)
             index = (y == self.pos_label_).astype(np.int64)
+            # Negatives keep their weight, because ranks such as k are in units of weight.
+            weight = weight / of_class[self.classes_ != self.pos_label_]
             check_ranking(index, groups, self.n_members)
         elif self.pos_label is not None:
             raise ValueError(
@@ -458,7 +462,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             return RankingTask(self.classes_, self.pos_label_, average_precision)
         n_classes = len(self.classes_)
         metric = partial(topk_accuracy_score, k=self.k_, labels=np.arange(n_classes))
-        balanced = self.log_loss_share < 1 and getattr(named_like(self.loss), "counts", False)
+        balanced = self.log_loss_share < 1 and getattr(named_like(self.loss), "log_prior", False)
         return LabelTask(self.classes_, n_classes, metric, self.k_, balanced=balanced)
 
     def _raw(self, boosters, X):
