@@ -44,8 +44,8 @@ def check_columns(params, categories):
             )
         values = values.split(",") if isinstance(values, str) else values
         if name in MONOTONE and any(float(values[j]) for j in categories.sizes if j < len(values)):
-            j = [*categories.sizes]
-            raise ValueError(f"{name} must be 0 for columns {j} with categories; got {values}")
+            columns = [*categories.sizes]
+            raise ValueError(f"{name} must be 0 for columns {columns} of categories; got {values}")
 
 
 def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, categorical):

@@ -369,14 +369,14 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))
         grown = have_splits(self.boosters_, self.min_child_samples, n_seen)
-        fresh = None
+        fresh, calibrates = None, self.calibration is not None and np.any(held_out)
         if task.is_ranking:
             self.threshold_ = 0.0
+        if task.is_ranking and (calibrates or not self._models_proba_):
             fresh, known = self._as_unseen(rows, held_out)
         if task.is_ranking and not self._models_proba_ and grown:
             cut = cut_of(loss, params, rows, *self.class_count_[task.order])
-            known = taken(rows, known)
-            task = dataclasses.replace(task, cut=cut)
+            known, task = taken(rows, known), dataclasses.replace(task, cut=cut)
             vars(self).update(task.finish(fresh, known.target, known.count, known.groups))
         elif task.is_ranking and not self._models_proba_:
             # No tree has a split, so all scores are equal. A threshold above them flags no sample.
