@@ -179,7 +179,7 @@ class TopKClassifier(BaseNetClassifier):
             keywords = inspect.getfullargspec(OF_LABELS[loss].function).kwonlyargs
             known = {*keywords} - GIVEN - ({*OF_LABELS[loss].params} - {"k"})
         if unknown := sorted(given.keys() - known):
-            has, own = "is not a name: use functools.partial, or arguments of the module", []
+            has, own = "has no name: use functools.partial, or arguments of the module", []
             if isinstance(loss, str):
                 has = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
                 own = [f". Set {each} of the estimator" for each in unknown if hasattr(self, each)]

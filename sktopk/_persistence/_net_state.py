@@ -107,7 +107,7 @@ def _check_generator(found, name):
     """Check the state of torch's CPU generator, which could otherwise read any memory."""
     if found.dtype != torch.uint8 or found.ndim != 1:
         raise ValueError(f"{name} must be a 1D uint8 random state; got {found.ndim}D {found.dtype}")
-    if len(found) == _GENERATOR_SIZE:  # only the state of a CPU generator has positions
+    if len(found) == _GENERATOR_SIZE:  # only a CPU generator has `left` and `next`
         _, left, seeded, following = _GENERATOR.unpack(bytes(found[: _GENERATOR.size].tolist()))
         # A new generator has left = 1 and next = 0. After the first draw, left + next is constant.
         is_new = (left, following) == (1, 0)

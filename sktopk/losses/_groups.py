@@ -135,7 +135,7 @@ class Groups(OneGroup):
 
     def sort(self, key):
         # Sorting integers takes a quarter of the time of sorting floats, 16-bit integers even less.
-        # The bits sort like the floats if the bits of negative floats are flipped.
+        # The bits sort like the floats if all bits of negative floats but the sign are flipped.
         bits = key.detach() + 0.0  # -0.0 becomes 0.0
         bits = bits.view(torch.int64 if key.dtype == torch.float64 else torch.int32)
         bits = torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)

@@ -121,7 +121,7 @@ def topk_hinge_convex_loss(
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
     label_score = scores.gather(1, label)
     violation = lead(best, label_score) + margin
-    # `best` omits the label. The label's violation 0 replaces a k-th violation that is below 0.
+    # `best` omits the label, whose violation is 0. This 0 replaces a negative k-th violation.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
     # With fewer than k scores above -inf, the loss is 0, even if the label has the score -inf.
     n_present = (best > -torch.inf).sum(1, keepdim=True)

@@ -90,10 +90,10 @@ def compare_losses(
     n_seeds : int, default=2
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
-        Settings to compare. "default" multiplies the learning rate by 1/3, 1, 3 and 10. For losses
-        with a temperature tau, "default" combines the factors 1 and 3 with tau and tau / 10. None
-        keeps the given parameters. A dict maps losses to ``ParameterGrid`` arguments. Other losses
-        get "default". All losses must have the same number of settings.
+        Settings to try for each loss. "default" multiplies the learning rate by 1/3, 1, 3 and 10
+        or, for losses with a temperature, by 1 and 3, each with tau and tau / 10. None keeps the
+        given parameters. A dict maps losses to ``ParameterGrid`` arguments; losses that are not in
+        the dict get "default". All losses must have the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1 unless in a ``joblib.parallel_config`` context.
     sample_weight : array-like of shape (n_samples,), default=None
