@@ -120,7 +120,7 @@ def false_alarms():
         quantile = np.quantile(scores[cal][y[cal] == 0], 1 - FPR)
         selection = BudgetClassifier.from_scores(scores[cal], y[cal], budget=FPR, constraint="fpr")
         found.append([[np.mean(x > t) for x in of_class] for t in (quantile, selection.threshold_)])
-    return dict(zip(("quantile", "BudgetClassifier"), np.transpose(found, (1, 2, 0)), strict=True))
+    return dict(zip(("quantile", "sktopk"), np.transpose(found, (1, 2, 0)), strict=True))
 
 
 def draw(rates, path):
@@ -128,7 +128,7 @@ def draw(rates, path):
     figure, (alarms, recall) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
     most = np.max([*rates.values()], axis=(0, 2))
     for name, (false, true) in rates.items():
-        style = {"alpha": 0.6, "color": "C1" if name == "BudgetClassifier" else "C7"}
+        style = {"alpha": 0.6, "color": "C1" if name == "sktopk" else "C7"}
         broken = f"{name}:\nbreaks the limit {np.sum(false > FPR)} times"
         alarms.hist(100 * false, np.arange(0, 100 * most[0] + 0.05, 0.05), label=broken, **style)
         found = f"{name}:\nfinds {true.mean():.0%} on average"
@@ -152,7 +152,7 @@ def main():
     print(f"{'threshold':20s}{'limit broken':>16s}{'frauds found':>18s}")
     for name, (false, true) in rates.items():
         print(f"{name:20s}{np.mean(false > FPR):16.0%}{np.mean(true):18.0%}")
-    print("BudgetClassifier may break the limit in 5 % of the calibrations (delta=0.05).")
+    print("sktopk may break the limit in 5 % of the calibrations (delta=0.05).")
     draw(rates, "demo.png")
     print("Figure: demo.png")
 
