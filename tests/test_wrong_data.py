@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from scipy import sparse
@@ -149,6 +150,7 @@ def test_times_and_complex_numbers_raise(name, case):
     assert_refused(name, error, f"X must hold numbers; {got}", "fit", table, y)
     assert_refused(name, error, f"X must hold numbers; {got}", "predict", table)
     frame = pd.DataFrame(table, columns=["a"])
+    frame = pa.Table.from_pandas(frame) if case == "days" else frame
     assert_refused(name, error, f"X must hold numbers; {got}.* in column 'a'", "fit", frame, y)
     assert_refused(name, error, f"sample_weight must hold numbers; {got}", "fit", X, y, values)
     if case != "a missing day":

@@ -204,10 +204,10 @@ class Categories:
 
     def with_statistics(self, X):
         """Return X, the array of codes from `encode`, with target statistics."""
-        encoded = {
-            j: np.array(statistics)[X[:, j].astype(np.intp)]
-            for j, statistics in self.statistics.items()
-        }
+        encoded = {}
+        for j, statistics in self.statistics.items():
+            code, place = np.unique(X[:, j].astype(np.intp), return_inverse=True)
+            encoded[j] = np.array([statistics[each] for each in code])[place]
         return _with_columns(X, encoded) if encoded else X
 
     def _check_kind(self, j, name, objects):

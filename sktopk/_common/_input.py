@@ -70,7 +70,7 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
             raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
         X = _encode(estimator, X, is_frame=False)
     else:
-        X = on_host(X, "X")
+        X = X.to_pandas() if is_arrow(X) else on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
             # If X has unknown columns, skip our check: scikit-learn's error will list them.

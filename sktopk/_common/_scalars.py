@@ -213,6 +213,14 @@ def refuse_missing(values, name, what_held="labels"):
         )
 
 
+def check_order(scores, classes, name):
+    """Raise an error if the columns of a frame are the given classes in another order."""
+    known, columns = [*map(str, classes)], getattr(scores, "columns", ())
+    columns = [*map(str, getattr(scores, "column_names", columns))]  # of pyarrow, or of a frame
+    if columns != known and sorted(columns) == sorted(known):
+        raise ValueError(f"{name} must have its columns in the order {known}; got {columns}")
+
+
 def on_host(values, name):
     """Convert arrays of other libraries, and lists of strings and other items, to NumPy arrays.
 

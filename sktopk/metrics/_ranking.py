@@ -105,7 +105,7 @@ class Ranking:
             # k * size is the weight to select in each group. Round it up to a multiple of 1 or, if
             # this is lower, of the group's mean sample weight.
             row = np.minimum(size / np.bincount(nth_group, weights=self.count), 1.0)
-            places = np.array([n_kept(k, n) for n in size / row]) * row
+            places = np.array([n_kept(k, n) for n in (size / row).tolist()]) * row
             places = np.minimum(places, size)
         before = _sum_before(self.weight, is_first)
         share = np.clip((places[nth_group] - before) / self.weight, 0.0, 1.0)
@@ -142,8 +142,8 @@ def first_reaching(cumulative, level):
 
 def warn_of_few(score, k, n, what):
     warn(
-        f"{score}: k={k!r} exceeds the number of {what} ({n:g}), so every ranking has the same "
-        "score; use a smaller k"
+        f"{score}: k={k!r} exceeds the number of {what}, counted by weight ({n:g}), so every "
+        "ranking has the same score; use a smaller k"
     )
 
 
@@ -152,7 +152,7 @@ def warn_of_scores(y_true, y_score, positive, always=False):
 
     Check this order only if the positives have the smaller label, or if `always` is True.
     """
-    y_true = np.asarray(on_host(y_true, "y_true"))
+    y_true = np.asarray(on_host(y_true, "y_true")).ravel()
     y_score = np.asarray(on_host(y_score, "y_score"))
     labels = np.unique(y_score) if y_score.dtype.kind in "iub" and y_score.size > 2 else ()
     if len(labels) == 2 and np.array_equal(labels, np.unique(y_true)):

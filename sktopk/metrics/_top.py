@@ -79,7 +79,7 @@ def precision_at_k_score(
     if n_places - selected > 1e-9 * n_places:
         warn(
             f"precision_at_k_score: k={k!r} exceeds the size of y_true or of a group: only "
-            f"{selected:g} samples are selected, but the score divides by {n_places:g}. Reduce k"
+            f"{selected:g} places are taken, but the score divides by {n_places:g}. Reduce k"
         )
     return float(found / n_places)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sktopk._common._samples import chunks
-from sktopk._common._scalars import check_nonnegative, check_option, n_kept, on_host
+from sktopk._common._scalars import check_nonnegative, check_option, check_order, n_kept, on_host
 
 from ._ranking import TIES, check_true, row_weights, undefined
 
@@ -166,8 +166,11 @@ class LabelRanks:
     @classmethod
     def from_predictions(cls, y_true, y_score, labels=None, sample_weight=None):
         """Return the ranks of the labels in `y_true`, after checks of all arguments."""
-        y_score = _check_scores(y_score)
-        return cls.from_chunks(y_true, [y_score], y_score.shape, labels, sample_weight)
+        checked = _check_scores(y_score)
+        ranks = cls.from_chunks(y_true, [checked], checked.shape, labels, sample_weight)
+        if hasattr(y_score, "columns"):
+            check_order(y_score, np.unique(y_true) if labels is None else labels, "y_score")
+        return ranks
 
     @classmethod
     def from_chunks(cls, y_true, chunks, shape, labels=None, sample_weight=None):

@@ -92,8 +92,8 @@ def test_held_out_samples_keep_their_groups():
     clf.fit(X, y, groups=groups)
     assert clf.n_calibration_ == 120
     with sklearn.config_context(enable_metadata_routing=True):
-        # `fit` of SetClassifier requests groups by default.
-        pipe = make_pipeline(StandardScaler(), clone(clf)).fit(X, y, groups=groups)
+        requesting = clone(clf).set_fit_request(groups=True)
+        pipe = make_pipeline(StandardScaler(), requesting).fit(X, y, groups=groups)
     assert pipe[-1].groups_.tolist() == ["high", "low"]
 
 

@@ -4,9 +4,11 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from sktopk import BudgetClassifier, SetClassifier
+from sktopk.metrics import topk_accuracy_score
 from tests.given import draw
 from tests.given import frozen as frozen_proba
 from tests.scored import column, frozen, labels
@@ -131,8 +133,10 @@ def test_reversed_scores_give_a_warning(rng):
 def test_columns_or_classes_in_another_order_raise(make, rng):
     y = np.repeat(["ok", "fraud"], 100)
     frame = pd.DataFrame({"ok": rng.random(200), "fraud": rng.random(200)})
-    with pytest.raises(ValueError, match=r"columns in the order \['fraud', 'ok'\]; got \['ok', "):
-        make(frame, y)
+    for score in (make, lambda proba, y: topk_accuracy_score(y, proba, k=1)):
+        for proba in (frame, pa.Table.from_pandas(frame)):
+            with pytest.raises(ValueError, match=r"the order \['fraud', 'ok'\]; got \['ok', "):
+                score(proba, y)
     with pytest.raises(ValueError, match="classes must be sorted without repetition"):
         make(frame.to_numpy(), y, classes=["ok", "fraud"])
     with pytest.raises(ValueError, match="X must have its columns in the order"):

@@ -240,7 +240,10 @@ def test_metadata_routing_passes_weights_to_the_classifier_inside(digits):
         inner = GaussianNB().set_fit_request(sample_weight=True)
         clf = SetClassifier(inner, method="lac", random_state=0)
         clf.set_score_request(sample_weight=True).fit(X, y, **weight)
-        GridSearchCV(clf, {"coverage": [0.8, 0.9]}, cv=2, error_score="raise").fit(X, y, **weight)
+        search = GridSearchCV(clf, {"coverage": [0.8, 0.9]}, cv=2, error_score="raise")
+        search.fit(X, y, **weight)
+        with pytest.raises(ValueError, match=r"\[groups\] are passed but .* SetClassifier.fit"):
+            search.fit(X, y, groups=y)
     np.testing.assert_array_equal(plain.estimator_.var_, clf.estimator_.var_)
     assert plain.threshold_ == clf.threshold_
 

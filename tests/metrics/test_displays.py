@@ -215,8 +215,8 @@ def test_a_budget_curve_with_groups_is_the_mean_of_the_curves_of_the_groups(metr
             curves *= [np.minimum(1, len(line) / display.k) for line in lines]
         np.testing.assert_allclose(getattr(display, name), np.mean(curves, 0))
         if name == "score":
-            np.testing.assert_allclose(display.low, np.quantile(curves, 0.25, axis=0))
-            np.testing.assert_allclose(display.high, np.quantile(curves, 0.75, axis=0))
+            inside = (display.low <= curves + 1e-9) & (curves <= display.high + 1e-9)
+            assert (inside.mean(0) >= 0.5).all()
     drawn = {tuple(point) for point in display.band_.get_paths()[0].vertices.round(9)}
     assert {*zip(display.k, display.low.round(9), strict=True)} <= drawn
     assert display.budget_.get_xdata().tolist() == [5]
@@ -278,6 +278,8 @@ def test_the_axis_ends_at_four_times_the_budget_unless_parameters_extend_it(para
     high = BudgetCurveDisplay.from_predictions(*rows, budget=10, plot_ideal=False)
     reached = max(high.score[:40].max(), high.chance[:40].max())
     assert reached <= high.ax_.get_ylim()[1] <= 1.1 * reached
+    again = BudgetCurveDisplay.from_predictions(*rows, budget=100, label="again", ax=high.ax_)
+    assert (again.line_.get_label(), again.ax_.get_xlim()[1] > 399) == ("again", True)
     options = {"budget": 2, "plot_ideal": False, "groups": np.arange(2000) // 50}
     high = BudgetCurveDisplay.from_predictions(*rows, **options)
     assert high.high[:8].max() <= high.ax_.get_ylim()[1]

@@ -7,7 +7,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sktopk._common._input import listed
-from sktopk._common._scalars import on_host
+from sktopk._common._scalars import check_order, on_host
 from sktopk.metrics._scorer import no_classifier, predict_scores
 from sktopk.metrics._top_scorer import positive_scores
 
@@ -21,9 +21,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
 
     def checked(self, scores, name, advice):
         """Return scores as an array, and check that they are finite and fit the classes."""
-        known, columns = self.classes_.astype(str).tolist(), getattr(scores, "columns", ())
-        if (columns := [*map(str, columns)]) != known and sorted(columns) == sorted(known):
-            raise ValueError(f"{name} must have its columns in the order {known}; got {columns}")
+        check_order(scores, self.classes_.tolist(), name)
         scores = np.asarray(on_host(scores, name))
         if scores.dtype == object:  # nullable numbers, for which NumPy can choose another dtype
             scores = np.array(scores.tolist())

@@ -71,8 +71,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     # Functions that check each parameter. Subclasses have such a dict for their other parameters.
     _checks: ClassVar = {"cross_fit": check_flag, "validation_fraction": number(0, 1, "neither")}
 
-    # `fit` needs weights to drop samples of weight 0, and groups to hold out whole groups.
-    __metadata_request__fit = {"sample_weight": True, "groups": True}  # noqa: RUF012
+    # `fit` needs weights to drop samples of weight 0. It does not request groups, because it would
+    # calibrate with one sample of each group that a caller passes for a splitter or a scorer.
+    __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
 
     @classmethod
     def from_scores(

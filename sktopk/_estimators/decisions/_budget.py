@@ -393,8 +393,10 @@ class BudgetClassifier(CalibratedDecision):
             batches = [scores[rows] for rows in rows_of_groups(group)]
         old, positive = now._calibration("hits_interval")
         # An infinite threshold cannot show that X is not like the calibration samples.
-        cut = now.threshold_ if np.isfinite(now.threshold_) else np.quantile(old, 0.9)
-        warn_of_drift(scores.astype(np.float64) > cut, old > cut)
+        cut, what = now.threshold_, "flagged"
+        if not np.isfinite(cut):
+            cut, what = np.quantile(old, 0.9), "above the 0.9 quantile of the calibration"
+        warn_of_drift(scores.astype(np.float64) > cut, old > cut, what)
         # Create a generator for each call, so that the interval is reproducible.
         random, delta = np.random.default_rng(now._seed_), float(self.delta)
         bounds = [

@@ -115,7 +115,7 @@ def separates(scores, positive):
     return not few and scores[positive].min() > scores[~positive].max()
 
 
-def warn_of_drift(flagged, old):
+def warn_of_drift(flagged, old, what="flagged"):
     """Warn if far more or fewer samples are flagged than in calibration (`old`)."""
     count, n, known, n_old = np.sum(flagged), len(flagged), np.sum(old), len(old)
     # The smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
@@ -123,7 +123,7 @@ def warn_of_drift(flagged, old):
     fewer = hypergeom.sf(known - 1, n_old + n, n_old, known + count) if known else 1.0
     if min(more, fewer) < _DRIFT_P_VALUE:
         warn(
-            f"{100 * count / n:.3g} % of {n} samples are flagged, but {100 * known / n_old:.3g} % "
+            f"{100 * count / n:.3g} % of {n} samples are {what}, but {100 * known / n_old:.3g} % "
             f"of {n_old} calibration samples were: the scores or the share of positives changed, "
             "or the classifier was trained on one of these sets. Calibrate with samples like these"
         )

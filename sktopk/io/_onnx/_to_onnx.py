@@ -57,7 +57,7 @@ def compare(model, estimator, X, rows, recipe):
     absent[0] = True
     missing = np.where(absent, rows.dtype.type(np.nan), rows)
     with suppress(ValueError):  # if the estimator does not accept missing values
-        tried.append((missing, predictions(missing), " with missing values"))
+        tried.append((missing, predictions(missing), " with NaN added"))
     for values, expected, kind in tried:
         try:
             session = runtime.InferenceSession(model, options)

@@ -65,7 +65,7 @@ class Display:
         if not ax.has_data():
             cycle = {"color": _COLORS * len(_MARKERS), "marker": _MARKERS * len(_COLORS)}
             ax.set_prop_cycle(**cycle, markevery=[self._markevery] * len(cycle["color"]))
-        self._plot(ax, self.name if name is None else name, **kwargs)
+        self._plot(ax, kwargs.pop("label", self.name if name is None else name), **kwargs)
         return self
 
 

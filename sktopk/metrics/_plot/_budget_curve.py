@@ -50,8 +50,8 @@ class BudgetCurveDisplay(CurveDisplay):
       wrapped classifier and, by default, marks the number of flagged samples of X.
     - ``groups``: group of each sample, such as its day. `from_cv_results` takes none. The curve is
       the mean over groups, with k samples of each group. Recall omits groups without positives.
-    - ``share_of_groups``: at each k, the band contains the metric of this share of groups, default
-      0.8. The band shows the variation between groups, not the error of the mean.
+    - ``share_of_groups`` (default 0.8): at each k, at least this share of groups is in the band.
+      The band shows the variation between groups, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
     4). The x axis ends at ``n_budgets`` times the largest marked k. ``n_budgets=None`` shows all k.
@@ -146,7 +146,7 @@ class BudgetCurveDisplay(CurveDisplay):
             n = min(np.bincount(code).max(), max_k or len(gain))
             each = np.stack([_curves(gain[rows[i]], y_score[rows[i]], metric, n) for i in known])
             tail = (1 - share_of_groups) / 2
-            low, high = np.quantile(each[:, 0], [tail, 1 - tail], axis=0)
+            low, high = np.quantile(each[:, 0], [tail, 1 - tail], axis=0, method="inverted_cdf")
             curves, spread = each.mean(axis=0), {"low": low, "high": high, "by": "group"}
         curve = dict(zip(("score", "chance", "ideal"), curves, strict=True)) | spread
         warn_of_scores(y_true, y_score, positive)
@@ -173,6 +173,7 @@ class BudgetCurveDisplay(CurveDisplay):
             self.band_ = ax.fill_between(k, self.low, self.high, color=color, alpha=0.2, lw=0)
         self.chance_level_ = draw_reference(ax, k, self.chance, "Chance", plot_chance_level)
         self.ideal_ = draw_reference(ax, k, self.ideal, "Ideal", plot_ideal)
+        ax.autoscale()  # the limits of an earlier curve may be too small
         ax.locator_params(axis="x", integer=True, nbins=6)
         ax.set(xlabel=_XLABELS[self.by], ylabel=_YLABELS[self.metric])
         if self.metric == "value":
@@ -203,6 +204,7 @@ def _zoom(ax, n_budgets):
     """Limit the x axis to `n_budgets` times the largest marked budget, and rescale the y axis."""
     marks = [x for line in ax.lines if line.get_gid() == _BUDGET for x in line.get_xdata()]
     curves = [line.get_xydata() for line in ax.lines if line.get_gid() != _BUDGET]
+    curves = [curve for curve in curves if len(curve)]
     right = n_budgets * max(marks, default=np.inf)
     if right >= max(curve[-1, 0] for curve in curves):
         return
