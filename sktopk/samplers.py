@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from ._common._scalars import check_number
 
@@ -107,12 +106,12 @@ class StratifiedBatchSampler:
         """Whether some positives occur more than once per epoch, and possibly twice in a batch."""
         return self._n_positives > len(self.positives)
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[list[int]]:
         # tensor_split puts larger parts first. Reverse the parts of negatives to balance the sizes.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
-            yield torch.cat([positive, negative])
+            yield torch.cat([positive, negative]).tolist()  # ints, as from samplers of torch
 
     def _shuffled(self, rows, n):
         """Return `n` indices from `rows` in random order. Use all indices before repeating any."""

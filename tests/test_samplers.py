@@ -21,7 +21,7 @@ def labels(n_positives, n_negatives, seed=0):
 
 
 def epoch(sampler):
-    return [batch.tolist() for batch in sampler]
+    return [*sampler]
 
 
 def assert_epoch(target, batches, batch_size, min_positives):
@@ -31,6 +31,7 @@ def assert_epoch(target, batches, batch_size, min_positives):
     assert max(sizes) - min(sizes) <= 1
     assert all(target[batch].sum() >= min_positives for batch in batches)
     times = Counter(row for batch in batches for row in batch)
+    assert {*map(type, times)} == {int}
     assert all(times[row] == 1 for row in np.flatnonzero(target == 0))
     of_positives = [times[row] for row in np.flatnonzero(target == 1)]
     assert min(of_positives) >= 1

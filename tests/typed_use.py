@@ -80,5 +80,5 @@ def tensors(scores: torch.Tensor, target: torch.Tensor) -> None:
     threshold = KthLargest("negatives", tau=0.1)
     accuracy_at_top_loss(scores, target, threshold=threshold, errors={"false_positives": 1.0})
     for batch in StratifiedBatchSampler(target, 32, generator=torch.Generator()):
-        scores[batch]
+        assert_type(batch, list[int])
     assert_type(inject_label_noise([0, 1], groups=[0, 0], p=0.5, random_state=0), np.ndarray)

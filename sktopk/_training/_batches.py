@@ -187,7 +187,7 @@ class MiniBatches:
     def fetched(self):
         """Yield per minibatch: sample indices, drawn positions, their number, samples or None."""
         device = self.target.device
-        plan = ((index, *self._drawn(index)) for index in self.sampler)
+        plan = ((index, *self._drawn(index)) for index in map(torch.as_tensor, self.sampler))
         if device.type == "cpu" and not self.rows.loading:
             return ((*each, None) for each in plan)
         index, own, lengths = zip(*plan, strict=True)

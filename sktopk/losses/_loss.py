@@ -339,7 +339,7 @@ class LossModule(nn.Module):
             given.apply_defaults()
             for name, value in given.arguments.items():
                 if name == "class_counts":
-                    self.register_buffer(name, as_tensor(value, name))
+                    self.register_buffer(name, as_tensor(value, name).clone())
                 else:
                     setattr(self, name, value)
 

@@ -44,7 +44,7 @@ def noised_topk_loss(
         Number of draws B. "exact" computes the expectation by quadrature, with time and memory
         proportional to ``100 k n_samples n_classes``.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
-        Standard normal noise, used instead of `n_noise` random draws. None means random draws.
+        Standard normal noise (a constant) instead of `n_noise` random draws. None draws noise.
     generator : torch.Generator, default=None
         Source of the noise. None means torch's default generator.
 

@@ -214,7 +214,8 @@ def _exceedances(level, n_classes, generator):
 
 
 def _standard_normal(size, like, generator):
-    return torch.randn(size, dtype=like.dtype, device=like.device, generator=generator)
+    # torch.compile does not support `torch.randn` with a generator and variable sizes.
+    return like.new_empty(size).normal_(generator=generator)
 
 
 def _uniform(size, like, generator):

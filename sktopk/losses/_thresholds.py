@@ -189,8 +189,8 @@ class TopMean(_Ranked):
 
     where j is the rank of :class:`KthLargest` [1]_. The j samples share the gradient. With weights,
     the last one may count in part, so that the sum is j. With tau, j is rounded up to a multiple of
-    1 or, if this is lower, of the mean weight. Without samples, t is -inf. The published code of
-    tau-FPL and TopPushK uses this threshold with ``of="negatives"``.
+    1 or, if this is lower, of the mean weight. Without samples, t is -inf. With ``of="negatives"``,
+    this is the published code of TopPushK. That of tau-FPL averages floor(n tau) + 1 scores.
 
     Examples
     --------
@@ -218,7 +218,8 @@ class TopMean(_Ranked):
     def _of_each(self, scores, order, own, total, groups):
         rank, reached = self.rounded(total, groups.sum((own > 0).double())), groups.within(own)
         most = groups.of_rows(rank)
-        share = torch.minimum(reached, most) - torch.minimum(reached - own, most)
+        share, start = torch.minimum(reached, most), groups.start[total > 0]
+        share = share.diff(prepend=share[:1]).index_copy(0, start, share[start])
         share = share.clamp(min=0) / most.clamp(min=1e-300)
         top = (share != 0).nonzero().squeeze(1)
         groups = Groups(groups.codes[top], groups.n_groups)

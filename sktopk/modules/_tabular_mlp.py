@@ -122,8 +122,8 @@ class TabularMLP(nn.Module):
         else:
             for layer in self.layers[:-1]:
                 # Overwrite the input of ReLU only if neither autograd nor a hook can use it later.
-                inplace = not torch.is_grad_enabled() and is_as_made(layer)
-                h = F.relu(layer(h), inplace=inplace)
+                inplace = not (torch.is_grad_enabled() or torch.jit.is_tracing())
+                h = F.relu(layer(h), inplace=inplace and is_as_made(layer))
                 if drops:
                     # Use one mask for all members, because drawing masks is as slow as the layers.
                     h = h * self.dropout(torch.ones_like(h[0]))

@@ -142,6 +142,12 @@ def test_a_loss_compiles_without_graph_breaks(case):
     assert_same((loss.detach(), gradient), value_and_gradient(case, scores, target))
 
 
+def test_a_compiled_loss_draws_noise_for_every_batch_size():
+    compiled = torch.compile(losses.NoisedTopKLoss(k=2), backend="eager")
+    for n in (12, 7):
+        assert compiled(torch.zeros(n, 4), torch.zeros(n, dtype=torch.long)).isfinite()
+
+
 @every([*first_of_each(LOSSES), PROGRAMS[-2]])  # the latter is pairwise with surrogate="logistic"
 def test_scores_target_and_weights_of_a_wrong_type_or_shape_raise(case):
     scores, target = case.batch()
