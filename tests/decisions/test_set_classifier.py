@@ -1,7 +1,6 @@
 """Sets have the guaranteed coverage, and the labels of their definition."""
 
 import math
-import pickle
 import warnings
 from fractions import Fraction
 
@@ -120,6 +119,7 @@ def test_the_threshold_is_an_order_statistic_of_the_probabilities_of_the_true_la
         rank = math.ceil((n + 1) * Fraction(coverage))
         clf = SetClassifier(frozen(), method="lac", coverage=float(coverage)).fit(X, y)
         assert clf.threshold_ == (scores[rank - 1] if rank <= n else -np.inf)
+        assert clf.n_calibration_ == n
 
 
 def test_sets_do_not_depend_on_how_the_samples_are_split():
@@ -178,16 +178,6 @@ def test_held_out_samples_are_not_used_for_training():
         assert clf.n_calibration_ == pytest.approx(90, abs=2)
         assert set(clf.estimator_.fit_y_) == set(y)
         assert not hasattr(clf.estimator, "classes_")
-
-
-def test_frozen_estimators_are_kept_and_all_samples_are_used_for_calibration(digits):
-    X, y, X_test, _ = digits
-    fitted = GaussianNB().fit(X[:400], y[:400])
-    before = pickle.dumps(fitted)
-    clf = SetClassifier(FrozenEstimator(fitted), method="lac").fit(X[400:], y[400:])
-    assert pickle.dumps(fitted) == before
-    assert clf.n_calibration_ == 500
-    np.testing.assert_array_equal(clf.predict(X_test), fitted.predict(X_test))
 
 
 def test_prevalence_is_given_or_counted_in_training_or_calibration_samples():
