@@ -109,12 +109,3 @@ def test_frames_with_validation_samples_give_no_warning(blobs, frame):
     with warnings.catch_warnings(action="error"):
         quick(n_iter_no_change=2, calibration="temperature").fit(X, y).predict(X)
         quick(n_iter_no_change=2).fit(X, y, X_val=X[:50], y_val=y[:50]).score(X, y)
-
-
-def test_class_counts_given_to_a_loss_module_are_not_replaced_by_those_of_y(blobs):
-    X, y = blobs
-    counts = torch.tensor([100.0, 50.0, 10.0, 5.0, 1.0])
-    loss = losses.LDAMLoss(class_counts=counts)
-    found, other = (quick(each).fit(X, y).decision_function(X) for each in (loss, "ldam"))
-    assert not np.allclose(found, other)
-    torch.testing.assert_close(loss.class_counts, counts)
