@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from sktopk import TopBoostClassifier
@@ -115,10 +114,3 @@ def test_parameters_with_one_value_per_column_raise_if_a_category_has_one(n_cate
         clf = TopBoostClassifier(lightgbm_params={"mc": [1, 0]}, random_state=0).fit(X, y)
         grid = pd.DataFrame({"x": np.linspace(-3, 3, 50), "town": "t3"})
         assert (np.diff(clf.decision_function(grid)) >= 0).all()
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_csr_array_gives_no_warning_of_lightgbm(rng):
-    X = rng.normal(size=(200, 4))
-    clf = TopBoostClassifier(n_estimators=3, random_state=0).fit(csr_array(X), X[:, 0] > 0)
-    np.testing.assert_allclose(clf.decision_function(csr_array(X)), clf.decision_function(X))

@@ -267,8 +267,9 @@ def test_whole_groups_are_held_out(days):
     assert clf.oob_score_ == pytest.approx(mean)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("table", [pd.DataFrame, csr_array])
-def test_frames_and_sparse_matrices_give_the_same_scores_as_arrays(binary, table):
+def test_frames_and_sparse_matrices_give_the_same_scores_as_arrays_and_no_warning(binary, table):
     X, y = binary
     X = np.where(np.abs(X) < 0.5, 0.0, X)
     expected = make(n_members=2).fit(X, y).decision_function(X)
