@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.sparse import issparse
 from sklearn import config_context, model_selection
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -89,11 +88,7 @@ def assert_same(found, expected):
     assert found.keys() == expected.keys()
     for name, values in expected.items():
         assert found[name].dtype == values.dtype
-        np.testing.assert_array_equal(dense(found[name]), dense(values), err_msg=name)
-
-
-def dense(values):
-    return values.toarray() if issparse(values) else values
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
 
 
 def fitted(estimator, X, y):
