@@ -10,7 +10,7 @@ from skorch.callbacks import Freezer, LRScheduler
 
 from sktopk import DeepTopPushClassifier, RecallAtFPRClassifier, ThresholdClassifier, TopKClassifier
 from sktopk.modules import TabularMLP
-from tests.crashing import Crash, WithDropout, crashing, quick, target
+from tests.crashing import WithDropout, X, counted, crashing, quick, target
 from tests.gpu import DEVICE, needs_gpu, no_waiting
 from tests.named_losses import NAMED_LOSSES
 from tests.test_no_waiting import OF_CLASSES, RANKERS, batches_of
@@ -103,10 +103,9 @@ def test_replayed_cuda_graphs_equal_steps_without_replay(name, table, replayed, 
 )
 def test_callbacks_take_effect_in_replayed_cuda_graphs(callback, table, replayed, monkeypatch):
     params = {"callbacks": [callback], "batch_size": 32, "module": TabularMLP}
-    name = "DeepTopPush"
-    clf, expected = recorded_and_not(name, table, replayed, monkeypatch, **params)
+    clf, expected = recorded_and_not("DeepTopPush", table, replayed, monkeypatch, **params)
     assert_same_fit(clf, expected, table, 1e-9)
-    plain = fitted(name, table, **params | {"callbacks": None})
+    plain = fitted("DeepTopPush", table, **params | {"callbacks": None})
     assert losses_of(plain)[-1] != pytest.approx(losses_of(clf)[-1], rel=1e-3)
 
 
@@ -164,7 +163,6 @@ def test_training_losses_hardly_change_with_bfloat16_or_compilation(name, way, t
 
 
 def test_a_crashed_fit_continues_after_its_last_epoch(tmp_path):
-    X = np.random.default_rng(0).standard_normal((300, 6))
     for classifier, params in [
         (TopKClassifier, {"loss": "noised_topk"}),
         (TopKClassifier, {"module": WithDropout, "hidden_layer_sizes": ()}),
@@ -174,9 +172,7 @@ def test_a_crashed_fit_continues_after_its_last_epoch(tmp_path):
         expected = losses_of(clf.fit(X, target(clf)))
         with crashing(after=3):
             clf.fit(X, target(clf), checkpoint=tmp_path / "file")
-        Crash.n_epochs = 0
-        clf.fit(X, target(clf), checkpoint=tmp_path / "file")
-        assert Crash.n_epochs == 3
+        assert counted(clf.fit, X, target(clf), checkpoint=tmp_path / "file") == 3
         assert losses_of(clf) == pytest.approx(expected, rel=1e-9)
 
 
