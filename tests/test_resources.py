@@ -13,12 +13,10 @@ import torch
 
 from sktopk import AUCClassifier, DeepTopPushClassifier, TopKClassifier
 from sktopk.modules import MLP
+from tests.crashing import X, Y
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 
-rng = np.random.default_rng(0)
-X = rng.standard_normal((120, 4))
-Y = (X[:, :3] + rng.standard_normal((120, 3))).argmax(axis=1)
 SMALL = {"hidden_layer_sizes": (3,), "batch_size": 64, "max_epochs": 2, "n_estimators": 2}
 
 
