@@ -21,7 +21,7 @@ from tests.rankers import RANKERS
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 OF_FOUR = np.arange(40) % 4
-OF_TWO = OF_FOUR == 1
+OF_TWO = (OF_FOUR == 1).astype(int)
 QUICK = {"n_estimators": 1, "hidden_layer_sizes": (), "max_epochs": 1, "device": "cpu"}
 NETS = {type(clf).__name__: clf for clf in (sktopk.TopKClassifier(k=2), *RANKERS)}
 # Two estimators stand for all networks in the tests of common parameters.
@@ -99,7 +99,7 @@ WRONG = {
         "with the key 'fpr'.*got {'tau': 0.1}", OF_FPR),
     "fpr of the loss is 2": ({"loss_params": {"fpr": 2.0}}, V, "fpr == 2.0, must be < 1", OF_FPR),
     "loss_params is a number": ({"loss_params": 0.1}, V, "with the key 'tau'.*got 0.1", PATMAT),
-    "pos_label is no label": ({"pos_label": "yes"}, V, r"one of \[False, True\]; got 'yes'"),
+    "pos_label is no label": ({"pos_label": "yes"}, V, r"one of \[0, 1\]; got 'yes'"),
     "pos_label is a list": ({"pos_label": [True]}, T, "pos_label must be a label or None; got"),
     "n_estimators is 1001": ({"n_estimators": 1001}, V, "n_estimators.* may also be 'auto'"),
     "n_estimators is a fraction": ({"n_estimators": 1.5}, T, "n_estimators.* may also be 'auto'"),

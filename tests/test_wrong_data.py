@@ -19,12 +19,10 @@ import sktopk
 from sktopk import BudgetClassifier, DeepTopPushClassifier, SetClassifier, TopKClassifier
 from sktopk.model_selection import compare_losses
 from sktopk.modules import MLP
+from tests.test_parameters import OF_FOUR, OF_TWO, X, labels
 
 V, T = ValueError, TypeError
 QUICK = {"n_estimators": 1, "hidden_layer_sizes": (), "max_epochs": 1, "module": MLP}
-X = np.random.default_rng(0).normal(size=(40, 3))
-OF_FOUR = np.arange(40) % 4
-OF_TWO = (OF_FOUR == 1).astype(int)
 NETS = {
     "TopKClassifier": lambda: TopKClassifier(k=2, **QUICK),
     "DeepTopPushClassifier": lambda: DeepTopPushClassifier(**QUICK),
@@ -41,10 +39,6 @@ MASKED = np.ma.masked_array(X, mask=X > 1)
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
 ONES = np.ones(40)
 TRAINED = torch.tensor(X, requires_grad=True)
-
-
-def labels(name):
-    return OF_FOUR if name == "TopKClassifier" else OF_TWO
 
 
 def at(values, value, row=3):

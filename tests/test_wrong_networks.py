@@ -12,10 +12,8 @@ from torch import nn
 
 from sktopk import DeepTopPushClassifier, FScoreClassifier, TopKClassifier
 from sktopk.modules import NormalizedLinear
+from tests.test_parameters import OF_FOUR, OF_TWO, X
 
-X = np.random.default_rng(0).normal(size=(40, 3))
-OF_FOUR = np.arange(40) % 4
-OF_TWO = OF_FOUR == 1
 QUICK = {"n_estimators": 1, "hidden_layer_sizes": (), "max_epochs": 1, "random_state": 0}
 ESTIMATORS = {"labels": (TopKClassifier, OF_FOUR), "rankings": (DeepTopPushClassifier, OF_TWO)}
 
