@@ -214,6 +214,8 @@ PROGRAMS = [
 ]
 SOLVED = [case for case in PROGRAMS if "surrogate" not in case.parameters]
 OF_TWO = [*TOP, *PROGRAMS]
+# For precision at k, k must not exceed the number of samples of a group.
+GROUPED = [case for case in OF_TWO if case.name != "precision_at_k_loss"]
 LOSSES = [*CLASSES, *OF_TWO]
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import one_hot
 
 from sktopk import losses
-from tests.losses.cases import CLASSES, PROGRAMS, TOP, every
+from tests.losses.cases import CLASSES, GROUPED, OF_TWO, every
 from tests.losses.data import N_CLASSES, assert_same, binary_batch, class_batch, value_and_gradient
 from tests.losses.test_numerics import DRAWN, MORE, OF_CLASSES, other
 from tests.named_losses import without_address
@@ -73,10 +73,8 @@ def a_mean(scores, positive, weight):
     return (weight * scores).sum() / weight.sum()
 
 
-OWN = partial(losses.accuracy_at_top_loss, threshold=a_mean)
-# `a_mean` takes no groups, and precision at k depends on the number of all samples.
-GROUPED = [(case, True) for case in [*TOP, *PROGRAMS] if case.name != "precision_at_k_loss"]
-CASES = [(case, False) for case in [*TOP, *PROGRAMS, OWN]] + GROUPED
+OWN = partial(losses.accuracy_at_top_loss, threshold=a_mean)  # it takes no groups
+CASES = [(case, False) for case in [*OF_TWO, OWN]] + [(case, True) for case in GROUPED]
 
 
 @pytest.mark.parametrize(("case", "grouped"), CASES, ids=without_address)
@@ -94,7 +92,7 @@ def test_samples_of_weight_zero_change_no_loss_of_two_classes(case, value, group
     assert (gradient[~keep] == 0).all()
 
 
-@every([*TOP, *PROGRAMS, *AREAS])
+@every([*OF_TWO, *AREAS])
 @pytest.mark.parametrize("offset", [0.0, 1e5, 2.0**24, -(2.0**24)])
 @pytest.mark.parametrize("n_absent", [2, 30])
 def test_samples_of_weight_zero_cost_no_precision_in_float32(case, offset, n_absent):

@@ -10,10 +10,9 @@ from torch.nn.functional import one_hot
 
 from sktopk import losses
 from tests.losses import references
-from tests.losses.cases import CLASSES, every, function_called
+from tests.losses.cases import CLASSES, COUNTS, cross_entropy_loss, every, function_called
 from tests.losses.data import CLASS_COUNTS, N_CLASSES, assert_same, class_batch, value_and_gradient
 
-cross_entropy_loss = function_called("cross_entropy_loss")
 topk_distribution_loss = function_called("topk_distribution_loss")
 
 
@@ -74,7 +73,6 @@ def test_a_loss_is_an_upper_bound_of_the_topk_error(case):
     assert (loss >= case.bound * error.double() - 1e-12).all()
 
 
-COUNTS = {"class_counts": CLASS_COUNTS}
 HINGE = "topk_hinge_loss", {"k": 3}
 LIMITS = [
     ("smooth_topk_loss", {"k": 3}, "tau", *HINGE),

@@ -7,11 +7,9 @@ import torch
 
 from sktopk import losses
 from sktopk.losses import accuracy_at_top_loss
-from tests.losses.cases import OF_TWO, PROGRAMS, TOP, every, first_of_each
+from tests.losses.cases import GROUPED, PROGRAMS, TOP, every, first_of_each
 from tests.losses.data import assert_same, value_and_gradient
 
-# For precision at k, k must not exceed the number of samples of a group.
-GROUPED = [case for case in OF_TWO if case.name != "precision_at_k_loss"]
 SOME = [*TOP[:10], *first_of_each(PROGRAMS)[:-1]]
 N_SAMPLES, N_GROUPS = 56, 7
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from sktopk import losses
+from tests.losses import cases
 from tests.losses.cases import CLASSES, LOSSES, OF_TWO, PROGRAMS, TOP, Case, every, first_of_each
 from tests.losses.data import assert_same, binary_batch, class_batch, value_and_gradient
 from tests.named_losses import without_address
@@ -265,12 +266,10 @@ def has_second_derivative(case):
     return name == "pairwise_auc_loss" and case.parameters.get("surrogate") != "logistic"
 
 
-# For precision at k, k must not exceed the number of samples of a group.
-GROUPED = [(case, True) for case in OF_TWO if case.name != "precision_at_k_loss"]
-UNGROUPED = [(case, False) for case in [*LOSSES, *MORE]]
+OF_GROUPS = [(case, False) for case in [*LOSSES, *MORE]] + [(case, True) for case in cases.GROUPED]
 
 
-@pytest.mark.parametrize(("case", "grouped"), UNGROUPED + GROUPED, ids=without_address)
+@pytest.mark.parametrize(("case", "grouped"), OF_GROUPS, ids=without_address)
 def test_second_derivatives_exist_or_raise_as_documented(case, grouped):
     scores, target = case.batch(n_samples=8)
     groups = {"groups": torch.arange(8) // 4} if grouped else {}
