@@ -76,9 +76,8 @@ def test_epoch_scoring_accepts_scorers_of_scikit_learn_and_of_sktopk(on_train, n
     [
         ({"policy": "StepLR", "step_size": 2, "gamma": 0.1}, 0.1 ** (np.arange(6) // 2)),
         ({"policy": "StepLR", "step_size": 10, "step_every": "batch"}, 0.1 ** np.arange(6.0)),
-        ({"policy": torch.optim.lr_scheduler.ExponentialLR, "gamma": 0.5}, 0.5 ** np.arange(6.0)),
     ],
-    ids=["epochs", "batches", "of torch"],
+    ids=["epochs", "batches"],
 )
 def test_an_lr_scheduler_callback_replaces_the_one_cycle_schedule(schedule, expected):
     callback, noted = rate("on_epoch_begin")
