@@ -136,7 +136,6 @@ def test_without_samples_to_rank_the_threshold_is_minus_infinity(threshold, weig
 def test_a_threshold_survives_pickle_and_copy_and_repr_shows_its_arguments(threshold):
     for again in (pickle.loads(pickle.dumps(threshold)), copy.deepcopy(threshold)):
         assert again == threshold
-        assert repr(again) == repr(threshold)
     assert eval(repr(threshold)) == threshold
     scores, target = binary_batch(dtype=torch.float32)
     assert threshold(scores, target == 1).dtype == torch.float32
@@ -186,8 +185,7 @@ def test_the_mean_of_the_surrogate_quantile_includes_masked_samples(surrogate, t
     loss = references.SURROGATES[surrogate]
     assert sum(loss(s - value.item()) for s in (3.0, 1.0)) / 10 == pytest.approx(tau, rel=1e-11)
     assert_same(gradient.sum(), torch.tensor(1.0).double())
-    masked = torch.full_like(scores, -torch.inf)
-    assert threshold(masked, scores > 0) == -torch.inf
+    assert threshold(torch.full_like(scores, -torch.inf), scores > 0) == -torch.inf
 
 
 # Losses with false positives and false negatives: equation 1 of Adam, Macha and Smidl.
