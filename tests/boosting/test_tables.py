@@ -95,8 +95,7 @@ def test_classes_with_only_two_samples_each_can_be_trained():
     assert clf.predict(X).sum() < 20
     several = np.r_[[0, 0, 1, 1], np.full(56, 2)]
     clf = TopBoostClassifier("cross_entropy", k=1, min_child_samples=2, random_state=0)
-    proba = clf.fit(X, several).predict_proba(X)
-    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    np.testing.assert_allclose(clf.fit(X, several).predict_proba(X).sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("n_categories", [40, 60])

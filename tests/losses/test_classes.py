@@ -150,8 +150,7 @@ def test_a_masked_label_has_a_finite_loss_only_with_label_smoothing_1(label_smoo
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_the_loss_of_several_k_is_their_weighted_mean(reduction):
     scores, target = class_batch()
-    weight = torch.arange(6.0).double()
-    options = {"sample_weight": weight, "reduction": reduction}
+    options = {"sample_weight": torch.arange(6.0).double(), "reduction": reduction}
     hinge = losses.topk_hinge_loss
     value = topk_distribution_loss(scores, target, loss=hinge, k={1: 1.0, 4: 3.0}, **options)
     one, four = (hinge(scores, target, k=k, **options) for k in (1, 4))

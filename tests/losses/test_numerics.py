@@ -247,8 +247,7 @@ def test_the_transition_weight_keeps_its_precision_in_float32():
     scores, _ = class_batch(n_samples=50, n_classes=6, dtype=torch.float32)
     scores = scores.detach()
     scores[:, 2], scores[:, 3:] = -1e4, -2e4
-    target = torch.full((50,), 2)
-    loss = losses.topk_transition_loss(scores, target, k=3, reduction="none")
+    loss = losses.topk_transition_loss(scores, torch.full((50,), 2), k=3, reduction="none")
     assert_same(loss, torch.zeros(50), 1e-6)
 
 

@@ -151,8 +151,7 @@ def test_object_labels_are_accepted_after_dropping_missing_values():
     assert precision_at_k_score(numbers, scores, k=1, pos_label=2) == 1
     columns = np.column_stack([scores, scores[::-1]])
     for y in (flags.dropna(), numbers):
-        expected = topk_accuracy_score([0, 1, 0], columns, k=1)
-        assert topk_accuracy_score(y, columns, k=1) == expected
+        assert topk_accuracy_score(y, columns, k=1) == topk_accuracy_score([0, 1, 0], columns, k=1)
     with pytest.raises(ValueError, match="y_true must not have missing labels; got 1 of 3"):
         topk_accuracy_score(flags[:3], columns, k=1, labels=[False, True])
 

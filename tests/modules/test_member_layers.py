@@ -16,8 +16,7 @@ def network(hidden_layer_sizes=(4, 6), n_members=3, n_features=5, **params):
 
 def rows(n_samples=7, n_members=None, n_features=5):
     shape = (n_samples, n_features) if n_members is None else (n_members, n_samples, n_features)
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
 def one_by_one(net, x):
