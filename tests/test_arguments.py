@@ -146,7 +146,7 @@ def test_huge_integers_raise_errors_that_name_the_parameter(case):
     ("name", "params", "says"),
     [
         ("recall_at_k_score", {"k": 41}, r"\(40\)"),
-        ("positives_at_top_score", {"k": 31}, r"negatives \(30\)"),
+        ("positives_at_top_score", {"k": 31}, r"negatives, counted by weight \(30\)"),
         ("recall_at_k_score", {"k": 3, "sample_weight": np.full(40, 1 / 40)}, r"\(1\)"),
     ],
 )
