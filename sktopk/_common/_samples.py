@@ -279,11 +279,14 @@ class Folds:
         return replace(self, fold=self.fold[mask], order=self.order[mask])
 
 
-def calibration_rows(y, fraction, random):
+def calibration_rows(y, fraction, random, groups=None):
     """Return a Boolean mask that selects calibration samples at random, stratified by class.
 
-    All samples have the same probability. Each class keeps at least one training sample.
+    All samples have the same probability. Each class keeps at least one training sample. With
+    `groups`, whole groups are selected in the same way. The class of a group is its rarest class.
     """
+    if groups is not None:
+        return _calibration_rows_of_groups(y, groups, fraction, random)
     code = np.unique(y, return_inverse=True)[1]
     order = random.permutation(len(code))
     order = order[np.argsort(code[order], kind="stable")]
@@ -298,11 +301,7 @@ def calibration_rows(y, fraction, random):
     return mask
 
 
-def calibration_rows_of_groups(y, groups, fraction, random):
-    """Return a mask of samples in held-out groups, which are chosen as by `calibration_rows`.
-
-    The class of a group is its rarest class. Each class keeps at least one training group.
-    """
+def _calibration_rows_of_groups(y, groups, fraction, random):
     code, group = (np.unique(each, return_inverse=True)[1] for each in (y, groups))
     place = np.argsort(np.argsort(np.bincount(code), kind="stable"))
     rarest = np.full(group.max() + 1, len(place))

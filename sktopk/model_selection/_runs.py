@@ -20,7 +20,7 @@ from sklearn.model_selection import (
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from sktopk._common._input import take_rows
-from sktopk._common._samples import calibration_rows, calibration_rows_of_groups
+from sktopk._common._samples import calibration_rows
 from sktopk._common._scalars import check_random
 from sktopk._estimators.decisions._any_classifier import weight_name
 from sktopk._training._net import DivergedError
@@ -69,13 +69,10 @@ def _splitter(cv, seed, y, groups):
 
 def hold_out(y, random, groups=None):
     """Return the indices of samples for fitting and of held-out samples, stratified by class."""
-    if groups is None:
-        mask = calibration_rows(y, VALIDATION_SHARE, random)
-    else:
-        mask = calibration_rows_of_groups(y, groups, VALIDATION_SHARE, random)
-        if not mask.any():  # each chosen group is the only one of a class
-            splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=random)
-            return next(splitter.split(y, groups=groups))
+    mask = calibration_rows(y, VALIDATION_SHARE, random, groups)
+    if groups is not None and not mask.any():  # each chosen group is the only one of a class
+        splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=random)
+        return next(splitter.split(y, groups=groups))
     return np.flatnonzero(~mask), np.flatnonzero(mask)
 
 

@@ -22,12 +22,7 @@ from sktopk._common._input import (
     listed,
     take_rows,
 )
-from sktopk._common._samples import (
-    calibration_rows,
-    calibration_rows_of_groups,
-    encode_groups,
-    one_of_each_group,
-)
+from sktopk._common._samples import calibration_rows, encode_groups, one_of_each_group
 from sktopk._common._scalars import (
     check_flag,
     check_parameters,
@@ -223,11 +218,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             if not len(known):
                 raise ValueError("all out-of-fold scores of estimator are NaN: set cross_fit=False")
             return Trained(estimator, take_rows(X, known), y[known], y, known, y_score[known])
-        fraction = self.validation_fraction
-        if groups is None:
-            mask = calibration_rows(y, fraction, random)
-        else:
-            mask = calibration_rows_of_groups(y, groups, fraction, random)
+        mask = calibration_rows(y, self.validation_fraction, random, groups)
         if not mask.any():
             name, unit = ("y", "samples") if groups is None else ("groups", "groups")
             raise ValueError(
