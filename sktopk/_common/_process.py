@@ -81,11 +81,6 @@ def rank():
     return 0 if world_size() == 1 else distributed.get_rank()
 
 
-def in_any_process(value):
-    """Return whether the value is true in any process."""
-    return any(all_objects(value))
-
-
 def all_objects(value):
     """Return a list with the `value` of each process, in the order of the ranks."""
     if world_size() == 1:

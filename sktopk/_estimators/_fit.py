@@ -17,7 +17,7 @@ from sktopk._common._input import (
     listed,
     own_labels,
 )
-from sktopk._common._process import all_objects, in_any_process, joined, total, world_size
+from sktopk._common._process import all_objects, joined, total, world_size
 from sktopk._common._samples import (
     Folds,
     HeldOut,
@@ -84,7 +84,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
     seen = count + (clf.class_count_ if resumed else 0)
     if getattr(clf, "class_weight", None) is not None:
         weight = weight * class_weights(clf.class_weight, clf.classes_, seen)[index]
-        if not in_any_process(weight.any()):
+        if not any(all_objects(weight.any())):
             raise ValueError("sample_weight times class_weight must not be 0 for every sample")
         of_class = total(np.bincount(index, weight, n_classes))
     clf.class_count_ = seen
@@ -229,8 +229,7 @@ def check_output(net, X):
             scores = net.module_.forward(rows[:])
     except (RuntimeError, TypeError, ValueError) as error:
         kind = f"shape {tuple(rows.shape[1:])} and {rows.dtype}"
-        message = f"module fails on samples of {kind}: {error}"
-        raise ValueError(message) from error
+        raise ValueError(f"module fails on samples of {kind}: {error}") from error
     is_tensor = isinstance(scores, torch.Tensor)
     if not is_tensor or not scores.is_floating_point():
         came = f"a Tensor of {scores.dtype}" if is_tensor else type(scores).__name__

@@ -12,7 +12,7 @@ from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScori
 from skorch.dataset import Dataset
 
 from sktopk._common._process import (
-    in_any_process,
+    all_objects,
     in_parallel,
     isolated_rng,
     joined_samples,
@@ -234,7 +234,7 @@ class Net(NeuralNetClassifier):
                     self.module_.eval()
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, sets, is_fit)
-                    self.stop_training = in_any_process(self.stop_training)
+                    self.stop_training = any(all_objects(self.stop_training))
                     if checkpoint is not None:
                         checkpoint.end_epoch(self, epoch + 1)
                     if self.stop_training:
