@@ -54,9 +54,6 @@ class TrueThreshold(Callback):
 
         self.threshold_, self.values_ = threshold, []
 
-    def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
-        self.values_ = []
-
     def on_batch_begin(
         self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
     ) -> None:
@@ -64,6 +61,7 @@ class TrueThreshold(Callback):
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
         net.history.record_batch("true_threshold", self.values_)
+        self.values_ = []
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         del self.threshold_, self.values_
