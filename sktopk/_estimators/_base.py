@@ -148,7 +148,6 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
-    # Functions that check each parameter. Subclasses have such a dict for their own parameters.
     _checks: ClassVar = {
         "hidden_layer_sizes": check_sizes,
         "log_loss_share": number(0, 1),

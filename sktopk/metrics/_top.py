@@ -258,7 +258,6 @@ def recall_at_precision_score(
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("recall_at_precision_score", "no positives")
-    # Allow for rounding errors, because float 0.07 * 100 is above 7.
     reached = found >= precision * ranking.cumulative_weight * (1 - ROUNDING)
     return float(np.max(found, where=reached, initial=0.0) / found[-1])
 
@@ -309,7 +308,6 @@ def positives_at_top_score(
     found = ranking.cumulative_value
     if not found[-1]:
         return undefined("positives_at_top_score", "no positives")
-    # Count the positives above the k-th negative. With fewer than k negatives, count all positives.
     negatives = ranking.cumulative_negatives
     if k > 1 and negatives[-1] < k * (1 - 1e-9):
         warn_of_few("positives_at_top_score", k, negatives[-1], "negatives")
