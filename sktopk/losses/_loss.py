@@ -286,8 +286,7 @@ def reduce_checked(loss, sample_weight, reduction):
     if reduction == "sum":
         return total
     weight_sum = sample_weight.sum()
-    mean = total / torch.where(weight_sum == 0, torch.ones_like(weight_sum), weight_sum)
-    return mean.to(dtype)
+    return (total / torch.where(weight_sum == 0, torch.ones_like(weight_sum), weight_sum)).to(dtype)
 
 
 def _as_bytes(tensor):

@@ -209,8 +209,7 @@ def _exceedances(level, n_classes, generator):
     first[1:] = (cls[1:] != cls[:-1]) | (draw[1:] != draw[:-1])
     draw, cls = draw[first], cls[first]
     tail = torch.special.ndtr(-level).index_select(0, draw)
-    value = torch.special.ndtri(tail.mul_(_uniform(len(draw), level, generator))).neg_()
-    return draw, cls, value
+    return draw, cls, torch.special.ndtri(tail.mul_(_uniform(len(draw), level, generator))).neg_()
 
 
 def _standard_normal(size, like, generator):

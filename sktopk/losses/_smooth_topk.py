@@ -50,8 +50,7 @@ def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
         return loss, None
     weight = torch.sigmoid(x).masked_fill(undefined, 0.0)
     if k == 1:
-        each = torch.where(undefined, 0.0, weight / total)
-        shares.mul_(each.to(scores.dtype).unsqueeze(1))
+        shares.mul_(torch.where(undefined, 0.0, weight / total).to(scores.dtype).unsqueeze(1))
         return loss, shares.scatter_(1, label, -weight.to(scores.dtype).unsqueeze(1))
     weight = weight / k
     in_k, in_k_less_1 = symmetric.head_inclusion(sums)

@@ -209,8 +209,7 @@ class TopMean(_Ranked):
 
     def _of_one(self, scores, order, own, reached):
         rank = self.rounded(reached[..., -1:], (own > 0).sum(-1, keepdim=True))
-        counted = torch.minimum(reached, rank)
-        share = counted.diff(dim=-1, prepend=torch.zeros_like(rank))
+        share = torch.minimum(reached, rank).diff(dim=-1, prepend=torch.zeros_like(rank))
         # In an empty group, divide by 1 instead of 0, because 0 / 0 would make the gradient NaN.
         share = share / torch.where(rank == 0, 1.0, rank)
         return (share * scores.gather(-1, order).masked_fill(share == 0, 0.0)).sum(-1)
@@ -279,8 +278,7 @@ class SurrogateQuantile(_OfGroup):
 
     def weighted(self, functions, scores, share, threshold):
         """Return `share` times the surrogate (or its slope) of `scores - threshold`."""
-        inside = torch.where(share > 0, scores - threshold, 0.0)
-        return share * functions[self.surrogate](inside)
+        return share * functions[self.surrogate](torch.where(share > 0, scores - threshold, 0.0))
 
     def _newton_root(self, scores, share, groups):
         total = groups.sum(share)

@@ -124,8 +124,7 @@ def topk_hinge_convex_loss(
     # `best` omits the label, whose violation is 0. This 0 replaces a negative k-th violation.
     violation = torch.cat([violation[:, :-1], violation[:, -1:].relu()], dim=1)
     # With fewer than k scores above -inf, the loss is 0, even if the label has the score -inf.
-    n_present = (best > -torch.inf).sum(1, keepdim=True)
-    few = (label_score == -torch.inf) & (n_present < k)
+    few = (label_score == -torch.inf) & ((best > -torch.inf).sum(1, keepdim=True) < k)
     loss = nan_above(violation.masked_fill(few, 0.0).mean(1).relu(), best[:, 0])
     return reduce(loss, sample_weight, reduction)
 

@@ -86,8 +86,7 @@ def in_units(scores, weight, margin):
     counted = known if finite else known.masked_fill(bottom, torch.nan)
     if weight is not None:
         counted = counted.masked_fill(weight == 0, torch.nan)
-    centre = counted.nanmedian(-1, keepdim=True).values
-    scores = scores - centre.nan_to_num(0.0, 0.0, 0.0)
+    scores = scores - counted.nanmedian(-1, keepdim=True).values.nan_to_num(0.0, 0.0, 0.0)
     if weight is not None:
         scores = scores.masked_fill(weight == 0, 0.0)
     if finite:

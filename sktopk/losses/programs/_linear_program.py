@@ -174,13 +174,12 @@ def linear_program(
         # Redundant equations, rounded to float32, may conflict. Only "penalty" tolerates them.
         tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
 
-    matrix = stack_rows(A_ub, A_eq, batch_shape)
     vectors = (each.expand(*batch_shape, each.shape[-1]).double() for each in (c, b_ub, b_eq))
     cost, *rhs = (each.reshape(batch_shape.numel(), each.shape[-1]) for each in vectors)
     rhs = torch.cat(rhs, -1)
     n_inequalities = b_ub.shape[-1]
     equality = torch.arange(rhs.shape[-1], device=c.device) >= n_inequalities
-    program = Program(matrix, rhs, cost, equality)
+    program = Program(stack_rows(A_ub, A_eq, batch_shape), rhs, cost, equality)
     width = smoothing if method == "penalty" else 0.0
     with torch.no_grad():
         constants = program.detach()

@@ -140,7 +140,6 @@ def sparse_matrix(entries, shape, like):
 
 def stack_rows(A_ub, A_eq, batch_shape):
     """Return the matrices A_ub and A_eq, stacked by differentiable operations."""
-    n_programs = batch_shape.numel()
     if A_ub.layout == A_eq.layout == torch.strided:
         if A_ub.ndim == A_eq.ndim == 2:
             return DenseRows(torch.cat([A_ub, A_eq]).double().unsqueeze(0))
@@ -153,7 +152,7 @@ def stack_rows(A_ub, A_eq, batch_shape):
         row = program * n_rows + first_row + row
         pieces.append((row, program * n_variables + column, values.double()))
     rows, columns, values = (torch.cat(parts) for parts in zip(*pieces, strict=True))
-    return SparseRows(rows, columns, values, (n_programs, n_rows, n_variables))
+    return SparseRows(rows, columns, values, (batch_shape.numel(), n_rows, n_variables))
 
 
 def _flat_entries(A, batch_shape):

@@ -166,8 +166,7 @@ class _Newton:
         matrix, least = self.program.matrix, self.width * (_PROXIMAL_RATIO * self.width)
         solve = matrix.active_solver(self.active, least + self.damping)
         direction = solve(-self.width * self.gradient)
-        image = matrix.times(direction)
-        length, accepted = self._search(direction, image)
+        length, accepted = self._search(direction, matrix.times(direction))
         moved = (accepted & (self.status < 0)).unsqueeze(-1)
         before = self.active
         self.x = torch.where(moved, self.x + length * direction, self.x)

@@ -206,8 +206,7 @@ def _hinge_pairs(scores, positive, negative, groups):
 
 def _quadratic_pairs(scores, positive, negative, groups):
     # A squared hinge is twice the integral of the hinge, which is linear between adjacent kinks.
-    kink = scores - positive.sign()
-    gap, before, after, groups = _around_gaps(kink, positive, negative, groups)
+    gap, before, after, groups = _around_gaps(scores - positive.sign(), positive, negative, groups)
     growth = gap * before
     hinges = groups.within(growth)
     # Multiply by `after` first: `gap * hinges` may overflow, and 0 * inf would be NaN.
@@ -297,10 +296,9 @@ def pairwise_auc_program(scores, positive, negative):
     cost = _scale(positive, negative)[problem] * positive[problem, i] * negative[problem, j]
     n = len(cost)
     pair = torch.arange(n, device=cost.device)
-    entries = [(pair, pair, -1.0), (n + pair, pair, -1.0)]
     return {
         "c": cost,
-        "A_ub": sparse_matrix(entries, (2 * n, n), cost),
+        "A_ub": sparse_matrix([(pair, pair, -1.0), (n + pair, pair, -1.0)], (2 * n, n), cost),
         "b_ub": torch.cat([lead - 1, torch.zeros_like(lead)]),
     }
 

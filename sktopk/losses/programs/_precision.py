@@ -90,11 +90,10 @@ def elastic_program(batch, precision, penalty):
     entries, right, i = hinge_rows(batch)
     n, zero = len(i), right.new_zeros(1)
     n_positive, n_negative = batch.positive.sum(), batch.negative.sum()
-    price = penalty / n_negative
     counted = precision * batch.negative + (1 - precision) * batch.positive
     entries += [(2 * n, 1 + i, counted), (2 * n, n + 1, -1.0), (2 * n + 1, n + 1, -1.0)]
     return {
-        "c": torch.cat([zero, batch.positive / n_positive, price.reshape(1)]),
+        "c": torch.cat([zero, batch.positive / n_positive, (penalty / n_negative).reshape(1)]),
         "A_ub": sparse_matrix(entries, (2 * n + 2, n + 2), right),
         "b_ub": torch.cat([right, ((1 - precision) * n_positive).reshape(1), zero]),
     }
@@ -171,8 +170,7 @@ def _top_sums(batch, k):
     wrong = (sign < 0).to(scores.dtype)
     exact = scores.double()  # the loss is a small difference of sums that may be large
     (chosen,) = _tops(groups, exact + wrong, [(positive + negative, k)])
-    reference = sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
-    gradient = chosen - reference
+    gradient = chosen - sum(_tops(groups, exact, zip((positive, negative), right, strict=True)))
     value = groups.sum(chosen * wrong + gradient * exact)
     scale = torch.where(groups.defined(positive, negative), 1 / or_one(k), 0.0)
     return (scale * value).clamp(min=0), groups.of_rows(scale) * gradient
