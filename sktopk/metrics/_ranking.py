@@ -114,8 +114,7 @@ class Ranking:
     def curve(self):
         """Return, for each j, the total weight and the expected value of the j best samples."""
         # Samples with equal scores get equal weights, so that their order has no effect.
-        per_sample = np.repeat(self.weight / self.count, self.count)
-        selected = np.append(0.0, np.cumsum(per_sample))
+        selected = np.append(0.0, np.cumsum(np.repeat(self.weight / self.count, self.count)))
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
 
 
@@ -168,8 +167,7 @@ def warn_of_scores(y_true, y_score, positive, always=False):
     if second < first and not always:
         return
     # Random scores give a ROC AUC of 0.5 with standard deviation sqrt((n + 1) / (12 * n_pairs)).
-    ranks = rankdata(y_score)[positive].sum()
-    area = (ranks - n_positives * (n_positives + 1) / 2) / n_pairs
+    area = (rankdata(y_score)[positive].sum() - n_positives * (n_positives + 1) / 2) / n_pairs
     if area < 0.5 - _REVERSED_DEVIATIONS * np.sqrt((n + 1) / (12 * n_pairs)):
         advice = "if low scores mean positive, pass -y_score, or exchange its two columns"
         if not always:

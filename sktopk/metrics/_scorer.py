@@ -76,9 +76,7 @@ class TopKScorer(Scorer):
     """Scorer that is returned by `make_topk_scorer`, whose docstring describes the parameters."""
 
     def __init__(self, k, *, average="micro", ties="expected"):
-        self.k = k
-        self.average = average
-        self.ties = ties
+        self.k, self.average, self.ties = k, average, ties
 
     @property
     def __name__(self):

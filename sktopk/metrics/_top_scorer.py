@@ -124,10 +124,9 @@ def make_top_scorer(
     takes = {key: each for key, each in parameters.items() if key not in data}
     needs = [key for key, each in takes.items() if each.default is each.empty]
     if not set(needs) <= params.keys() <= takes.keys():
-        optional = [key for key in takes if key not in needs]
         raise ValueError(
             f"name={name!r} requires {', '.join(needs) or 'no parameters'} and takes "
-            f"{', '.join(optional) or 'no others'}; "
+            f"{', '.join(key for key in takes if key not in needs) or 'no others'}; "
             f"got {', '.join(f'{key}={value!r}' for key, value in params.items()) or 'nothing'}"
         )
     # Call the metric once to check the parameters. Ignore the warning about large k.
