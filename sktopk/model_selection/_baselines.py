@@ -177,8 +177,7 @@ class DenseNumbers(TransformerMixin, BaseEstimator):
     """Convert X to a dense array. Boosting fails for empty columns, so they become zeros."""
 
     def fit(self, X, y=None):
-        X = self._dense(X)
-        self.empty_ = np.isnan(X).all(axis=0)
+        self.empty_ = np.isnan(self._dense(X)).all(axis=0)
         return self
 
     def transform(self, X):

@@ -191,8 +191,7 @@ def compare_losses(
     frame = pd.DataFrame(found)
     for message in sorted(messages):
         warnings.warn(message, stacklevel=2)
-    mean = frame.groupby("loss")["score"].mean()
-    best = mean[list(references or everything)].idxmax()
+    best = frame.groupby("loss")["score"].mean()[list(references or everything)].idxmax()
     words = {"metric": metric, "confidence": confidence, "margin": margin, "omitted": omitted}
     words |= {"baseline": best, "overlap": mean_overlap(splits)}
     return LossComparison(frame, losses=list(asked), **words)

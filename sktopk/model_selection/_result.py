@@ -118,8 +118,7 @@ class LossComparison:
     def verdict(self) -> str:
         names = [loss for loss in self.scores if loss != self.baseline]
         asked = [loss for loss in self.losses or names if loss != self.baseline] or names
-        level = 1 - (1 - self.confidence) / (len(asked) or 1)
-        found = self.summary(level)
+        found = self.summary(1 - (1 - self.confidence) / (len(asked) or 1))
         best, highest = found["mean"][asked].idxmax(), found["mean"].idxmax()
         row = found.loc[best]
         words = {EQUIVALENT: "equivalent to", INCONCLUSIVE: "not significantly different from"}

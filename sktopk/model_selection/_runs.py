@@ -36,8 +36,7 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
         cv = list(cv)  # an iterator would be empty for the second seed
     splits, known = [], {}
     for repeat, seed in enumerate(seeds.tolist()):
-        pairs = _splitter(cv, seed, y, groups).split(X, y, groups)
-        for fold, (train, test) in enumerate(pairs):
+        for fold, (train, test) in enumerate(_splitter(cv, seed, y, groups).split(X, y, groups)):
             train, test = (np.arange(len(y))[each] for each in (train, test))  # masks or indices
             if np.intersect1d(train, test).size:
                 got = f"common samples in fold {fold}"
