@@ -96,7 +96,6 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
 
 def _validate(estimator, X, reset, n_dim, takes_missing):
     """Return X after scikit-learn's checks. Error messages name the column."""
-    is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
     if issparse(X) and X.dtype == bool:
         X = X.tocsr(copy=True)
         X.sum_duplicates()  # before True becomes 1, so that True and True are not 2
@@ -112,7 +111,7 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
             ensure_all_finite="allow-nan" if takes_missing else True,
         )
     except (OverflowError, RuntimeError, TypeError, ValueError) as error:
-        if is_frame and "feature names" not in str(error):
+        if hasattr(X, "columns") and hasattr(X, "dtypes") and "feature names" not in str(error):
             explain(X, error, takes_missing)
         if isinstance(error, OverflowError):
             raise ValueError(f"X must hold numbers within the range of float64: {error}") from error
@@ -195,8 +194,7 @@ def own_labels(X, y, *, needed=False):
 
 def is_dataset(X, kind="Dataset"):
     """Return whether X is a torch Dataset, without importing torch."""
-    known = getattr(sys.modules.get("torch.utils.data"), kind, ())
-    return isinstance(X, known)
+    return isinstance(X, getattr(sys.modules.get("torch.utils.data"), kind, ()))
 
 
 def as_lazy(X):

@@ -127,8 +127,7 @@ def take(X, mask):
     if isinstance(X, np.ndarray) and not is_memory_map(X):
         return X[mask]
     index = np.flatnonzero(mask) if mask.dtype == bool else mask
-    few = issparse(X) and 2 * len(index) < X.shape[0]
-    return X[index] if few else SomeRows(X, index)
+    return X[index] if issparse(X) and 2 * len(index) < X.shape[0] else SomeRows(X, index)
 
 
 def in_memory(X):
@@ -370,5 +369,4 @@ def is_significant(gain, weight, cluster):
 def rows_of_groups(groups):
     """Return a list with one array per group: the indices of its samples."""
     order = np.argsort(groups, kind="stable")
-    cuts = np.flatnonzero(np.diff(groups[order])) + 1
-    return np.split(order, cuts)
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)

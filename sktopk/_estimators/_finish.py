@@ -79,8 +79,7 @@ def finish(clf, data, validation=None, folds=None, totals=None):
         if task.is_ranking:
             set_threshold(clf, scores_of(net, data.X), data)
         if validation is not None and clf.calibration is not None:
-            scores = scores_of(net, validation.X)
-            calibrate(clf, scores, validation.target, validation.weight)
+            calibrate(clf, scores_of(net, validation.X), validation.target, validation.weight)
 
 
 def finish_out_of_fold(clf, data, folds):

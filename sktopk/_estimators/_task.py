@@ -113,8 +113,7 @@ class LabelTask:
         known = target >= 0
         own = np.where(known, scores[np.arange(len(target)), target], -np.inf)[:, np.newaxis]
         rank = np.where(known, (scores >= own).sum(axis=1), scores.shape[1] + 1)
-        value = np.mean([rank <= 1, rank <= self.k], axis=0)
-        return value, weight
+        return np.mean([rank <= 1, rank <= self.k], axis=0), weight
 
 
 @dataclass(frozen=True)
@@ -144,8 +143,7 @@ class RankingTask:
 
     def target(self, y):
         """Return 1 for positives, 0 for negatives and -1 for unknown labels."""
-        known = np.isin(y, self.classes)
-        return np.where(known, (y == self.pos_label).astype(np.intp), -1)
+        return np.where(np.isin(y, self.classes), (y == self.pos_label).astype(np.intp), -1)
 
     def finish(self, scores, target, weight, groups):
         """Return a dict with `threshold_`: with groups, the median of the groups' thresholds."""

@@ -121,8 +121,7 @@ class FScoreClassifier(BatchClassifier):
         if not weight[positive | predicted].any():
             warn("score is NaN: no sample of weight > 0 is positive in y or predicted positive")
             return np.nan
-        beta = float(self.beta)
-        return float(fbeta_score(positive, predicted, beta=beta, sample_weight=weight))
+        return float(fbeta_score(positive, predicted, beta=float(self.beta), sample_weight=weight))
 
     def _cut(self, scores, positive, weight):
         score, found, selected = cuts(scores, positive, weight)

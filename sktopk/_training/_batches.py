@@ -106,8 +106,7 @@ class Rows:
         if not self.loading:
             return (self[part] for part in parts)
         index = [part if isinstance(part, slice) else part.numpy() for part in parts]
-        loader = DataLoader(self._X, sampler=index, batch_size=None, **self.loading)
-        return map(self._moved, loader)
+        return map(self._moved, DataLoader(self._X, sampler=index, batch_size=None, **self.loading))
 
     def _moved(self, rows, own=False):
         if self.device.type == "cuda" and not self.resident:

@@ -230,8 +230,7 @@ class TopLoss(Objective):
         own = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight.clone()
         if drawn.repeated is not None:
             own[:, :n_fresh].masked_fill_(drawn.repeated, 0.0)  # count a repeated sample once
-        counts = in_training_set(own, positive, n_fresh, totals)
-        t = self.threshold_of(scores, positive, counts)
+        t = self.threshold_of(scores, positive, in_training_set(own, positive, n_fresh, totals))
         found = t.detach() if lists is None else t.detach()[t.detach() > -math.inf]
         self.threshold_now = found.mean() if len(found) else t[0].detach()
         if drawn.n_hard:

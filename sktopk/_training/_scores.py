@@ -83,8 +83,7 @@ def loss_of(net, scores, target, weight, totals):
     for start in range(0, len(target), step):
         part = [torch.from_numpy(v[start : start + step]).to(device)[None] for v in values]
         # Objectives divide by the number of samples times `unit`, here the chunk's mean weight.
-        unit = part[2].mean().reshape(1)
-        drawn = Drawn(Totals(totals.weight[:, :1], mean, unit))
+        drawn = Drawn(Totals(totals.weight[:, :1], mean, part[2].mean().reshape(1)))
         with torch.no_grad():
             value = objective(*part[:2], part[2] if weighted else None, drawn).item()
         loss += value * float(part[2].sum() / whole)

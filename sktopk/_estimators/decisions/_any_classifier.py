@@ -99,9 +99,8 @@ def sorted_classes(estimator):
 def predict_class_proba(estimator, X, *, use_scores=False):
     """Return the probabilities of all classes; with `use_scores`, a softmax of the scores."""
     name = type(estimator).__name__
-    from_scores = use_scores and hasattr(estimator, "decision_function")
     has_proba = hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")
-    if has_proba and not from_scores:
+    if has_proba and not (use_scores and hasattr(estimator, "decision_function")):
         proba = np.asarray(on_host(estimator.predict_proba(X), "probabilities of estimator"))
         source = "predict_proba"
     else:

@@ -312,8 +312,7 @@ class BudgetClassifier(CalibratedDecision):
         labels : ndarray of shape (n_samples,)
         """
         now, scores = self._scored(X)
-        flagged = now._flagged(scores).astype(np.intp)
-        return negative_first(now.classes_, now.pos_label_)[flagged]
+        return negative_first(now.classes_, now.pos_label_)[now._flagged(scores).astype(np.intp)]
 
     def predict_top(
         self, X: RowsLike, n: int | None = None, groups: ArrayLike | None = None
@@ -389,8 +388,7 @@ class BudgetClassifier(CalibratedDecision):
                 raise ValueError(f"n={max(each)} must be at most the length of X ({len(scores)})")
         else:
             check_count(n, "n")
-            group = encode_groups(groups, len(scores))
-            batches = [scores[rows] for rows in rows_of_groups(group)]
+            batches = [scores[rows] for rows in rows_of_groups(encode_groups(groups, len(scores)))]
         old, positive = now._calibration("hits_interval")
         # An infinite threshold cannot show that X is not like the calibration samples.
         cut, what = now.threshold_, "flagged"

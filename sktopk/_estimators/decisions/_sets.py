@@ -259,8 +259,7 @@ class SetClassifier(CalibratedDecision):
             scores = conformity.of_labels(proba, u, code)
             names, each = classes, code
             if self.conditional == "group":
-                groups = take_rows(groups, trained.index)
-                names, each = np.unique(groups, return_inverse=True)
+                names, each = np.unique(take_rows(groups, trained.index), return_inverse=True)
                 fitted["groups_"] = names
             which = len(names), coverage, self.conditional, "samples" if units is None else "groups"
             fitted["threshold_"] = _conformal.conditional_thresholds(scores, each, *which)
