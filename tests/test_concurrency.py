@@ -21,10 +21,17 @@ from tests.crashing import WithDropout, X, Y, check_same, fitted_state, target
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 SMALL = {"module": MLP, "hidden_layer_sizes": (6,), "batch_size": 100, "max_epochs": 4}
 SMALL |= {"n_estimators": 1, "random_state": 0}
+
+
+def noisy(scores, target):
+    return torch.nn.functional.cross_entropy(scores + torch.randn_like(scores), target)
+
+
 CLASSIFIERS = {
     "default": TopKClassifier(k=2, **SMALL | {"module": TabularMLP, "n_estimators": 2}),
     "dropout": TopKClassifier(k=2, **SMALL | {"module": WithDropout}),
     "dropout of ours": TopKClassifier(k=2, **SMALL, net_params={"module__dropout": 0.5}),
+    "a loss that draws": TopKClassifier(noisy, k=2, **SMALL),
     "noise": TopKClassifier("noised_topk", k=2, n_iter_no_change=3, **SMALL),
     "hard samples": DeepTopPushClassifier(buffer_size=3, **SMALL),
     "program": FScoreClassifier(**SMALL | {"n_estimators": 2}),

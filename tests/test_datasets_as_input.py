@@ -137,7 +137,7 @@ def test_a_user_module_gives_a_dataset_of_integer_images_the_scores_of_its_array
     expected = make(module=module).fit(images, y)
     found = make(module=module).fit(Items(images, y))
     scores = expected.decision_function(images)
-    assert found.decision_function(Items(images)).dtype == scores.dtype
+    assert found.decision_function(Items(images)).dtype == scores.dtype == np.float32
     np.testing.assert_array_equal(found.decision_function(images), scores)
     with pytest.raises(ValueError, match=r"with dim 4.*set module"):
         make().fit(Items(images, y))

@@ -35,6 +35,26 @@ def test_set_params_after_fit_changes_no_scores_and_predictions(blobs, tmp_path)
         assert each.tau == 30.0
 
 
+class Drawn(nn.Module):
+    """Network that draws constants, keeps only a part of what it builds, and has an index."""
+
+    def __init__(self, n_features, n_outputs):
+        super().__init__()
+        self.constants, self.last = torch.randn(n_features, 8), nn.Linear(8, n_outputs)
+        self.order = nn.Parameter(torch.arange(len(torch.zeros(1 << 23)[:8])), requires_grad=False)
+
+    def forward(self, x):
+        return self.last((x.float() @ self.constants)[:, self.order].to(x.dtype))
+
+
+def test_a_copy_of_an_estimator_draws_the_constants_of_its_network_again(blobs, tmp_path):
+    X, y = blobs
+    clf = quick(module=Drawn, n_estimators=2, random_state=3).fit(X, y)
+    file = dump(clf, tmp_path / "file")
+    for each in (pickle.loads(pickle.dumps(clf)), load(file, trusted=[Drawn])):
+        np.testing.assert_array_equal(each.decision_function(X), clf.decision_function(X))
+
+
 LOSSES = {
     "float32 weights": nn.CrossEntropyLoss(weight=torch.ones(5)),
     "sum": nn.CrossEntropyLoss(reduction="sum"),

@@ -27,7 +27,9 @@ class DatasetRows(LazyRows):
         self.dataset = dataset
         (item,) = self._items([0])
         first = self._row(item, 0)
-        self.dtype = np.dtype("float32" if str(first.dtype).endswith("float32") else "float64")
+        # Images of 8 or 16 bits become float32, as in arrays.
+        kinds = ("float32", "int8", "int16") if first.ndim > 1 else "float32"
+        self.dtype = np.dtype("float32" if str(first.dtype).endswith(kinds) else "float64")
         self.shape = (len(dataset), *first.shape)
 
     def __getitem__(self, index):

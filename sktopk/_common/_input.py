@@ -99,13 +99,15 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
     if issparse(X) and X.dtype == bool:
         X = X.tocsr(copy=True)
         X.sum_duplicates()  # before True becomes 1, so that True and True are not 2
+    # Images of 8 or 16 bits become float32, which has all their values.
+    is_small = n_dim > 2 and getattr(X, "dtype", None) in (np.uint8, np.int8, np.uint16, np.int16)
     try:
         checked = validate_data(
             estimator,
             X,
             reset=reset,
             accept_sparse="csr",
-            dtype=[np.float64, np.float32],
+            dtype=[np.float32, np.float64] if is_small else [np.float64, np.float32],
             allow_nd=n_dim > 2,
             ensure_2d=n_dim <= 2,
             ensure_all_finite="allow-nan" if takes_missing else True,

@@ -71,7 +71,8 @@ def build_net(estimator, task, dtypes, seed, device):
         params.setdefault("optimizer__weight_decay", float(estimator.weight_decay))
     if "fused" in inspect.signature(optimizer).parameters and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
-    draws = module not in OURS
+    # Only networks of sktopk draw from a given generator, and only if no custom loss draws.
+    draws = module not in OURS or any(isinstance(p, CustomLoss) for p in objective.modules())
     own = None if draws else torch.Generator().manual_seed(seed)
     for part in objective.modules():
         if isinstance(part, CustomLoss):

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import math
 from numbers import Number
+from types import FunctionType
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from sktopk._persistence._net_state import (
     load_net_state,
     mapped,
     net_state,
+    seed_of,
     to_array,
     to_tensor,
 )
@@ -96,12 +98,14 @@ def unpacked(estimator, net):
     new = resumed(estimator)
     new._task_ = new._make_task()
     with torch.inference_mode(False), torch.enable_grad():
-        with _NoLargerThan(net.get("weights")):
+        with _NoLargerThan(net.get("weights"), new.module):
             try:
                 device = check_device(estimator.device)
             except ValueError:  # this machine does not have the device
                 device = torch.device("cpu")
-            built = build_net(new, new._task_, net["dtypes"], 0, device)
+            # With the same seed, the network draws the same constants that it does not store.
+            seed = seed_of(net.get("generator"))
+            built = build_net(new, new._task_, net["dtypes"], seed, device)
         state = mapped({k: each for k, each in net.items() if k != "dtypes"}, to_tensor)
         check_net_state(built, state)
         load_net_state(built, state)
@@ -110,14 +114,20 @@ def unpacked(estimator, net):
 
 
 class _NoLargerThan(TorchFunctionMode):
-    """Context manager: networks built from parameters in a file are no larger than `weights`."""
+    """Context manager: networks built from parameters in a file are no larger than `weights`.
+
+    A user's module, which `load` must trust, may be larger at first, and keep only some layers.
+    """
 
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 
-    def __init__(self, weights):
+    def __init__(self, weights, module):
         super().__init__()
         weights = weights.values() if isinstance(weights, dict) else ()
         self.left = _MORE_NUMBERS + 2 * sum(np.size(each) for each in weights)
+        if isinstance(module, type | FunctionType):
+            known = module.__module__.partition(".")[0] in ("sktopk", "torch")
+            self.left = self.left if known else math.inf
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

@@ -116,6 +116,13 @@ def _check_generator(found, name):
             raise ValueError(f"{name} is a damaged random state: left={left}, next={following}")
 
 
+def seed_of(state):
+    """Return the seed in an array with the state of a CPU generator, or 0 for other values."""
+    if not isinstance(state, np.ndarray) or state.nbytes != _GENERATOR_SIZE:
+        return 0
+    return _GENERATOR.unpack(state.tobytes()[: _GENERATOR.size])[0]
+
+
 def _fills_its_memory(tensor):
     """Return whether distinct elements of a tensor have distinct places without gaps."""
     step = 1

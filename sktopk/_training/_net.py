@@ -73,7 +73,7 @@ class WeightAverage:
     """
 
     def __init__(self, module, n_steps):
-        self._tensors = [each.detach() for each in module.parameters()]
+        self._tensors = [p.detach() for p in module.parameters() if p.is_floating_point()]
         self._others = [each.clone() for each in self._tensors]
         self._decay, self._n_updates, self.applied = 1 - 1 / n_steps, 0, False
 
@@ -166,7 +166,8 @@ class Net(NeuralNetClassifier):
         loading = self.get_params_for("iterator_train" if resident else "iterator_valid")
         if loading:
             # The generator makes the seeds of the worker processes reproducible.
-            loading["generator"] = torch.Generator().manual_seed(self.generator.initial_seed())
+            seed = self.generator.initial_seed() + len(self.history_)  # another one per chunk
+            loading["generator"] = torch.Generator().manual_seed(seed)
         return Rows(X, device, dtype, resident=resident, sparse=sparse, loading=loading)
 
     def encoded_rows(self, X):
@@ -322,6 +323,7 @@ class Net(NeuralNetClassifier):
         def closure():
             self.optimizer_.zero_grad()
             scores = self._scores_of_members(batch)
+            # Minimize the sum over networks, so that each one trains as it would alone.
             loss, threshold = self._loss_of_batch(scores, batch)
             loss.backward()
             for callback in listeners:
@@ -330,7 +332,8 @@ class Net(NeuralNetClassifier):
                 callback.on_grad_computed(self, **shown)
             # Some optimizers call `closure` several times per step. Keep the first result.
             if not result:
-                result.extend((loss.detach(), scores.detach(), threshold))
+                mean = loss.detach() / self.settings.n_members
+                result.extend((mean, scores.detach(), threshold))
             return loss
 
         self.optimizer_.step(closure)
@@ -360,7 +363,7 @@ class Net(NeuralNetClassifier):
         return scores.gather(1, own.unsqueeze(2).expand(-1, -1, scores.shape[2]))
 
     def _loss_of_batch(self, scores, batch):
-        """Return the mean loss and threshold. Keep hard examples for the next minibatch."""
+        """Return the sum of losses, and the threshold. Keep hard examples for the next step."""
         objective, named, losses, thresholds = self.criterion_, self.criterion_.named, [], []
         for members, columns, drawn in batch.parts:
             values = scores, batch.target, batch.weight, batch.rows
@@ -374,7 +377,7 @@ class Net(NeuralNetClassifier):
             if drawn.n_hard:
                 self.run.batches.keep(rows, members, named.hardest)
         threshold = sum(thresholds[1:], thresholds[0]) / len(thresholds) if thresholds else None
-        return sum(losses[1:], losses[0]) / self.settings.n_members, threshold
+        return sum(losses[1:], losses[0]), threshold
 
     def autocast(self):
         """Return the context for a forward pass with automatic mixed precision."""

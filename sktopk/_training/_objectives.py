@@ -346,13 +346,11 @@ class CustomLoss(Objective):
         """Return the weighted mean loss of the samples of one network."""
         reduction = getattr(self.loss, "reduction", None)
         if reduction in REDUCTIONS:
-            is_mean = reduction == "mean" and getattr(self.loss, "weight", None) is None
             # Do not set another `reduction` here, because the loss may support only "mean".
-            if is_mean and weight is None:
+            if reduction == "mean" and weight is None:
                 return self._checked(self.loss(scores, target))
-            if is_mean and self.takes_weight:
+            if reduction == "mean" and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=weight))
-            # Compute the mean over samples here: "sum" or class weights do not give this mean.
             self.loss.reduction = "none"
             try:
                 each = self._checked(self.loss(scores, target))
@@ -361,7 +359,11 @@ class CustomLoss(Objective):
             if each.shape != target.shape:
                 came = f"got shape {tuple(each.shape)} from {self.name}"
                 raise TypeError(f'loss with reduction="none" must return values per sample; {came}')
-            return reduce(each, weight)
+            divides = isinstance(self.loss, nn.CrossEntropyLoss | nn.NLLLoss)
+            if reduction != "mean" or not divides or self.loss.weight is None:
+                return reduce(each, weight)
+            # The mean of these losses divides by the sum of the class weights of the samples.
+            return (weight * each).sum() / (weight * self.loss.weight[target]).sum()
         if weight is None:
             return self._checked(self.loss(scores, target)).mean()
         if not self.takes_weight:

@@ -45,7 +45,7 @@ class Gradients(Start):
 
 
 def assert_step(clf, loss, y=Y, weight=None, share=0.0, **given):
-    """`clf` takes one step of SGD on `loss`, a function of (scores, target, weight)."""
+    """Each network of `clf` takes a step of SGD on `loss`, a function of scores, target, weight."""
     start = Start()
     clf = clone(clf).set_params(
         log_loss_share=share, learning_rate=RATE, batch_size=len(y), random_state=0,
@@ -58,9 +58,9 @@ def assert_step(clf, loss, y=Y, weight=None, share=0.0, **given):
     scores = scores.unsqueeze(1) if clf.n_estimators == 1 else scores
     target = torch.from_numpy(y)
     weight = None if weight is None else torch.from_numpy(weight)
-    value = torch.stack([loss(scores[:, m], target, weight) for m in range(scores.shape[1])]).mean()
-    value.backward()
-    assert clf.history_[0]["train_loss"] == pytest.approx(value.item(), rel=1e-9)
+    values = torch.stack([loss(scores[:, m], target, weight) for m in range(scores.shape[1])])
+    values.sum().backward()
+    assert clf.history_[0]["train_loss"] == pytest.approx(values.mean().item(), rel=1e-9)
     moved = 0.0
     for before, after in zip(start.module.parameters(), clf.net_.module_.parameters(), strict=True):
         torch.testing.assert_close(after, before - RATE * before.grad, rtol=1e-9, atol=1e-12)
@@ -154,8 +154,17 @@ class Squares(nn.Module):
         return each.mean() if sample_weight is None else (each * sample_weight).mean()
 
 
+OF_CLASS = torch.tensor([0.1, 5.0, 1.0, 2.0, 0.7], dtype=torch.float64)
+
+
+def with_class_weights(scores, target, weight):
+    of_sample = OF_CLASS[target] * (1 if weight is None else torch.as_tensor(weight))
+    return cross_entropy_loss(scores, target, sample_weight=of_sample)
+
+
 MODULES = {
     "torch's": (nn.CrossEntropyLoss(), named("cross_entropy")),
+    "torch's with class weights": (nn.CrossEntropyLoss(OF_CLASS), with_class_weights),
     "torch's with a margin": (nn.MultiMarginLoss(),
         lambda s, y, w: reduce(nn.functional.multi_margin_loss(s, y, reduction="none"), w)),
     "the user's": (Squares(), lambda s, y, w: Squares()(s, y, None if w is None else w / w.mean())),
