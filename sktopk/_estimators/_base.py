@@ -121,7 +121,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         corrects for class sizes. `valid_loss` needs `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out. NaN
-        without such a network. Absent with over 2**27 scores, or if no folds are held out.
+        without such a network. Absent with one network, `X_val` or over 2**27 scores.
     oob_score_ : float
         `score` of the out-of-fold scores. With over 2**27 scores, only a random part counts.
         Classes of one sample do not count, so this score is too high if there are many of them.

@@ -88,7 +88,7 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
         File to read.
     trusted : collection of str or type, default=()
         More classes and functions to trust, or their full names. Check each of them. `load` always
-        trusts sktopk, skops' defaults, and scikit-learn's searches, ensembles and calibration.
+        trusts sktopk, skops' defaults, and scikit-learn's searches, voting and calibration.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Loss functions on torch tensors, each with a corresponding ``nn.Module``.
+"""Loss functions on torch tensors, most with a corresponding ``nn.Module``.
 
 ============================================  ====================================================
 You want                                      Use

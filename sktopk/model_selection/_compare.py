@@ -1,6 +1,5 @@
 """The function `compare_losses`, which tests whether a top-k loss improves a score."""
 
-import inspect
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -273,8 +272,8 @@ def _with_loss(estimator, prefix, loss):
     changed = {"loss": loss}
     if params[f"{prefix}loss"] != loss:
         changed["loss_params"] = None
-        known = inspect.signature(OF_LABELS[loss].function).parameters
-        changed |= {each: getattr(TopKClassifier, each) for each in {"tau", "sigma"} - set(known)}
+        unused = {"tau", "sigma"} - {*OF_LABELS[loss].params}
+        changed |= {each: getattr(TopKClassifier, each) for each in unused}
     return with_params(estimator, {f"{prefix}{name}": each for name, each in changed.items()})
 
 
@@ -312,8 +311,7 @@ def _default_candidates(estimator):
     rate = params[rates[0]]
     for name in params:
         loss = OF_LABELS.get(str(params.get(name.removesuffix("tau") + "loss")))
-        uses_tau = loss is not None and "tau" in inspect.signature(loss.function).parameters
-        if name.split("__")[-1] == "tau" and uses_tau:
+        if name.split("__")[-1] == "tau" and loss is not None and "tau" in loss.params:
             taus = [params[name] * factor for factor in _TAUS]
             grid = {rates[0]: [rate * step for step in _RATES_WITH_TAU], name: taus}
             return list(ParameterGrid(grid))

@@ -73,8 +73,8 @@ class BudgetClassifier(CalibratedDecision):
         interval in `rates_`. Smaller values need more calibration samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
-        `oob_decision_function_`. The guarantee is then not proven. Possible for networks of sktopk,
-        `TopBoostClassifier` and random forests with ``oob_score=True``, but not for "fdr".
+        `oob_decision_function_`. The guarantee is then not proven. Possible for ensembles of this
+        package, and for forests and bagging with ``oob_score=True``, but not for "fdr".
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.

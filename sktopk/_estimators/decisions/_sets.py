@@ -84,8 +84,8 @@ class SetClassifier(CalibratedDecision):
         this attribute, None counts the calibration samples, and the coverage is approximate.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
-        `oob_decision_function_`. The guarantee is then not proven. `estimator` must be a network of
-        this package, a `TopBoostClassifier`, or a random forest with ``oob_score=True``.
+        `oob_decision_function_`. The guarantee is then not proven. Possible for ensembles of this
+        package, and for forests and bagging with ``oob_score=True``.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class.
     random_state : int, RandomState or None, default=None
