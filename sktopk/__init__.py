@@ -79,13 +79,16 @@ _SUBMODULES = (
 
 
 def __getattr__(name):
-    if name in _HOMES:
+    if name not in _HOMES and name not in _SUBMODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        if name in _SUBMODULES:
+            return import_module(f"{__name__}.{name}")
         home = import_module(f"{__name__}._estimators.{_HOMES[name]}")
-        # Store the result, because Python calls `__getattr__` only for names that are not stored.
-        return globals().setdefault(name, getattr(home, name))
-    if name in _SUBMODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    except ModuleNotFoundError as error:  # sktopk may be installed without its dependencies
+        raise ImportError(f"sktopk.{name} needs {error.name}: pip install it first") from error
+    # Store the result, because Python calls `__getattr__` only for names that are not stored.
+    return globals().setdefault(name, getattr(home, name))
 
 
 def __dir__():

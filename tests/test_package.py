@@ -63,6 +63,12 @@ def test_metrics_and_decisions_import_no_torch_also_in_worker_processes():
     assert json.loads(run.stdout) == [[], [], []]
 
 
+def test_a_missing_dependency_is_named():
+    code = "import sys; sys.modules['torch'] = None; import sktopk; sktopk.TopKClassifier"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "ImportError: sktopk.TopKClassifier needs torch: pip install it first" in run.stderr
+
+
 def test_public_names_have_sktopk_as_their_module():
     for name in sktopk.__all__:
         value = getattr(sktopk, name)

@@ -40,7 +40,7 @@ class PairedDifference(NamedTuple):
             return 2 * float(stdtr(self.n_runs - 1, -abs(self.mean) / self.error))
         return float(self.mean == 0)
 
-    def until_conclusive(self, confidence, margin, test_fraction):
+    def until_conclusive(self, confidence, margin):
         """Estimate how many more runs, or which multiple of samples, give a conclusive verdict."""
         half_width = self.half_width(confidence)
         if verdict_of(self.mean, half_width, margin) != INCONCLUSIVE:
@@ -49,16 +49,10 @@ class PairedDifference(NamedTuple):
         # The length of the interval is assumed to be proportional to ``n_samples ** -0.5``.
         times_rows = (half_width / allowed) ** 2 if allowed > 0 else inf
         spread = self.error / sqrt(_variance_of_mean(self.n_runs, self.overlap))
-        # With m folds per repetition, n runs overlap by test_fraction * (n - m) / (n - 1). Find m.
-        n_disjoint = self.n_runs
-        if test_fraction:
-            n_disjoint -= (self.n_runs - 1) * self.overlap / test_fraction
 
         def is_conclusive(more):
-            n_runs = self.n_runs + more
-            overlap = max(0.0, test_fraction * (n_runs - n_disjoint) / (n_runs - 1))
-            error = spread * sqrt(_variance_of_mean(n_runs, overlap))
-            return _t_quantile(n_runs, confidence) * error <= allowed
+            error = spread * sqrt(_variance_of_mean(self.n_runs + more, self.overlap))
+            return _t_quantile(self.n_runs + more, confidence) * error <= allowed
 
         # More runs give a shorter interval, so bisection finds the smallest sufficient number.
         more = bisect_left(range(_MOST_RUNS + 1), True, key=is_conclusive)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import indexable
@@ -28,7 +29,7 @@ from sktopk.metrics import make_topk_scorer
 
 from ._baselines import last_step, loss_baselines, other_baselines, with_pos_label
 from ._result import LossComparison
-from ._runs import Rows, Run, do_run, make_splits, mean_overlap, requests_groups, with_params
+from ._runs import Rows, Run, do_run, make_splits, requests_groups, with_params
 
 # Factors of the default settings: for the learning rate, and for tau if the loss uses tau.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
@@ -192,14 +193,14 @@ def compare_losses(
         warnings.warn(message, stacklevel=2)
     best = frame.groupby("loss")["score"].mean()[list(references or everything)].idxmax()
     words = {"metric": metric, "confidence": confidence, "margin": margin, "omitted": omitted}
-    words |= {"baseline": best, "overlap": mean_overlap(splits)}
-    return LossComparison(frame, losses=list(asked), **words)
+    return LossComparison(frame, losses=list(asked), baseline=best, **words)
 
 
 def _classifier_prefix(estimator):
     """Return the parameter prefix of the TopKClassifier, such as "" or "clf__", or None."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator must be an estimator; got {_said(estimator)}")
+    _refuse_frozen(estimator)
     if isinstance(estimator, TopKClassifier):
         return ""
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
@@ -239,6 +240,17 @@ def _said(value):
     return f"the class {value.__name__}: call it" if isinstance(value, type) else repr(value)
 
 
+def _refuse_frozen(estimator):
+    """Raise TypeError if a part of an estimator would not be trained in each split."""
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    parts = estimator, *params.values()
+    if any(isinstance(part, FrozenEstimator) for part in parts):
+        raise TypeError(
+            f"classifiers must be trained in each split; got {estimator!r:.80}. Pass the "
+            "classifier without FrozenEstimator"
+        )
+
+
 def _named_estimators(with_loss, losses, parameter, known):
     """Return a dict of named estimators, with names that are not in `known`."""
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
@@ -260,6 +272,7 @@ def _named_estimators(with_loss, losses, parameter, known):
         name, each = entry
         if isinstance(each, type) or not hasattr(each, "fit") or not is_classifier(each):
             raise TypeError(f"{parameter}[{name!r}] must be a classifier; got {_said(each)}")
+        _refuse_frozen(each)
         if name in named or name in known:
             raise ValueError(f"{parameter} must have distinct names; got {name!r} twice")
         named[name] = each

@@ -49,8 +49,8 @@ class LossComparison:
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
-        Mean share of test samples that two splits have in common, over all pairs of splits. None
-        means `test_fraction`, which is right for random splits.
+        Estimated correlation of the scores of two splits. None means `test_fraction` (Nadeau and
+        Bengio, 2003).
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class LossComparison:
         found = _statistics.paired_differences(scores, self.baseline, self.overlap)
         for loss, each in found.items():
             half = each.half_width(confidence)
-            more, times = each.until_conclusive(confidence, self.margin, self.test_fraction)
+            more, times = each.until_conclusive(confidence, self.margin)
             rows[loss] = {
                 "difference": each.mean,
                 "low": each.mean - half,

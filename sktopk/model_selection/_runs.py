@@ -4,7 +4,6 @@ import copy
 import time
 import warnings
 from inspect import signature
-from itertools import combinations
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -46,13 +45,6 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
     if len(known) < 2:
         raise ValueError("cv must have at least two different splits; got one")
     return splits
-
-
-def mean_overlap(splits):
-    """Return the mean share of test samples that two different splits have in common."""
-    pairs = combinations({split: test for *_, test, split in splits}.values(), 2)
-    shares = [len(np.intersect1d(a, b)) / (len(a) * len(b)) ** 0.5 for a, b in pairs]
-    return float(np.mean(shares))
 
 
 def _splitter(cv, seed, y, groups):

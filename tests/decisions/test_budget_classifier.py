@@ -226,6 +226,12 @@ def test_either_label_can_be_positive(pos_label, data):
     np.testing.assert_array_equal(clf.decision_function(X_test) > 0, clf.predict(X_test) == "ok")
 
 
+def test_labels_in_another_order_than_the_samples_warn(data):
+    X, y = pd.DataFrame(data[0]), pd.Series(data[1])
+    with pytest.warns(UserWarning, match="the same index in different orders; samples match by"):
+        BudgetClassifier(LogisticRegression(), random_state=0).fit(X, y[::-1])
+
+
 def test_calibration_without_positives_warns():
     with pytest.warns(UserWarning, match="no calibration sample is positive: check y"):
         fit(range(40), np.zeros(40, dtype=bool), 0.1)
@@ -284,6 +290,7 @@ PARAMETERS = [
     ({"constraint": "cost"}, ValueError, "constraint must be one of 'count', .*; got 'cost'"),
     ({"delta": 0.95}, UserWarning, r"delta=0\.95 is the probability .*, set delta=0\.05"),
     ({"constraint": "recall", "budget": 0.05}, UserWarning, r"0\.05 is low: .* budget=0\.95"),
+    ({"constraint": "fpr", "budget": 0.95}, UserWarning, r"budget=0\.95 allows many errors"),
     ({"delta": 1.0}, ValueError, r"delta == 1\.0, must be < 1"),
     ({"validation_fraction": 0}, ValueError, "validation_fraction == 0"),
     ({"pos_label": "maybe"}, ValueError, "pos_label must be one of .* got 'maybe'"),

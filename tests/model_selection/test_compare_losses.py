@@ -10,6 +10,7 @@ from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import VotingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import GroupKFold, ShuffleSplit, StratifiedKFold
@@ -254,6 +255,7 @@ def test_a_warning_that_many_fits_give_is_shown_once(rows):
         ({"losses": ["focal", "focal"]}, ValueError, "'focal' twice"),
         ({"losses": {"a": CLF}, "baselines": {"a": CLF}}, ValueError, "baselines must.* 'a' twice"),
         ({"losses": [("a", 3)]}, TypeError, "must be a classifier"),
+        ({"losses": {"a": FrozenEstimator(CLF)}}, TypeError, "must be trained in each split; got"),
         ({"losses": np.eye(60)}, TypeError, r"losses must.*got array.*\(estimator, losses, X, y\)"),
         ({"scoring": "topk"}, ValueError, "scoring must be None.*make_topk_scorer.*got 'topk'"),
         ({"n_seeds": 0}, ValueError, "n_seeds must be at least 1"),

@@ -60,6 +60,13 @@ class Trained(NamedTuple):
         return self._replace(X=X, y=y, index=index[rows], y_score=y_score)
 
 
+def _warn_of_order(X, y):
+    """Warn if X and y are pandas objects with the same index in different orders."""
+    if all(type(each).__module__.startswith("pandas.") for each in (X, y)):
+        if not X.index.equals(y.index) and {*X.index} == {*y.index}:
+            warn("X and y have the same index in different orders; samples match by position")
+
+
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Base class of meta-estimators that are calibrated on samples held out from the training."""
 
@@ -161,6 +168,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         check_table(X)
         if hasattr(X, "compute") and hasattr(X, "dask"):
             raise TypeError(f"X must be in memory; got a dask {type(X).__name__}. Pass X.compute()")
+        _warn_of_order(X, y)
         y, present = check_labels(y), None
         X, _ = indexable(X, y)
         if groups is not None:

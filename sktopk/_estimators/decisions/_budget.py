@@ -453,6 +453,8 @@ class BudgetClassifier(CalibratedDecision):
         if self.constraint == "recall" and self.budget <= 0.2:
             likely = 1 - self.budget
             warn(f"recall >= {self.budget:g} is low: for few misses, set budget={likely:.3g}")
+        if self.constraint in ("fpr", "fdr") and self.budget >= 0.8:
+            warn(f"budget={self.budget:g} allows many errors: it is a maximum, such as 0.05")
         if self.delta > 0.5:
             warn(
                 f"delta={self.delta:g} is the probability that the guarantee fails: for a "

@@ -31,10 +31,7 @@ class LossComparisonDisplay(Display):
         \qquad S^2 = \frac{1}{J - 1} \sum_j (d_j - \bar d)^2
 
     where :math:`\rho` is `overlap` (see `from_scores`) and :math:`t_{J - 1}` is the two-sided
-    quantile of Student's t distribution. Random splits give the corrected resampled t-test [1]_.
-
-    In simulations of two repetitions of five folds, the coverage at level 0.95 was 0.94 to 0.98.
-    With one repetition, it was 0.91 to 0.95. There is no correction for multiple comparisons.
+    quantile of Student's t distribution [1]_. There is no correction for multiple comparisons.
 
     A loss is "better" or "worse" if its interval excludes zero. Otherwise, the loss is "equivalent"
     if the interval is within the shaded margin, and "inconclusive" if not.
@@ -107,8 +104,8 @@ class LossComparisonDisplay(Display):
         scores : dict of str to array-like of shape (n_runs,)
             Finite scores of each loss (the key) in the same runs, at least two. Larger is better.
         overlap : float
-            Mean share of test samples that two runs have in common. For r repetitions of k folds,
-            it is (r - 1) / (r k - 1), thus 0 for r = 1. For random splits, it is `test_size`.
+            Estimated correlation of two runs. Nadeau and Bengio take the share of test samples: 1 /
+            k for k folds, and `test_size` for random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
             `ax` and `kwargs` go to `plot`. The others are parameters of `LossComparisonDisplay`.
 
