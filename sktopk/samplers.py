@@ -107,11 +107,14 @@ class StratifiedBatchSampler:
         return self._n_positives > len(self.positives)
 
     def __iter__(self) -> Iterator[list[int]]:
+        return (index.tolist() for index in self._batches())
+
+    def _batches(self):
         # tensor_split puts larger parts first. Reverse the parts of negatives to balance the sizes.
         positives = self._shuffled(self.positives, self._n_positives).tensor_split(len(self))
         negatives = self._shuffled(self.negatives, len(self.negatives)).tensor_split(len(self))
         for positive, negative in zip(positives, reversed(negatives), strict=True):
-            yield torch.cat([positive, negative]).tolist()  # ints, as from samplers of torch
+            yield torch.cat([positive, negative])
 
     def _shuffled(self, rows, n):
         """Return `n` indices from `rows` in random order. Use all indices before repeating any."""
@@ -119,6 +122,13 @@ class StratifiedBatchSampler:
             return rows[:0]
         order = [evenly(rows, self.fold, self.generator) for _ in range(-(-n // len(rows)))]
         return torch.cat(order)[:n]
+
+
+class StratifiedBatches(StratifiedBatchSampler):
+    """The same minibatches as tensors, for the training of the estimators."""
+
+    def __iter__(self):
+        return self._batches()
 
 
 def evenly(rows, fold, generator):
@@ -177,7 +187,7 @@ class GroupBatches:
             rows = order[stop[group] - size[group] : stop[group]]
             positive = target[rows] == 1
             if positive.any():
-                sampler = StratifiedBatchSampler(positive, part_size, **options)
+                sampler = StratifiedBatches(positive, part_size, **options)
             else:
                 sampler = ShuffledBatches(len(rows), part_size, generator)
             self.n_parts[group] = len(sampler)

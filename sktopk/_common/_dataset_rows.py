@@ -28,7 +28,7 @@ class DatasetRows(LazyRows):
         (item,) = self._items([0])
         first = self._row(item, 0)
         # Images of 8 or 16 bits become float32, as in arrays.
-        kinds = ("float32", "int8", "int16") if first.ndim > 1 else "float32"
+        kinds = ("float32", "8", "16", "bool") if first.ndim > 1 else "float32"
         self.dtype = np.dtype("float32" if str(first.dtype).endswith(kinds) else "float64")
         self.shape = (len(dataset), *first.shape)
 

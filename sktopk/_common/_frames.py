@@ -206,8 +206,10 @@ class Categories:
         """Return X, the array of codes from `encode`, with target statistics."""
         encoded = {}
         for j, statistics in self.statistics.items():
-            code, place = np.unique(X[:, j].astype(np.intp), return_inverse=True)
-            encoded[j] = np.array([statistics[each] for each in code])[place]
+            code = X[:, j].astype(np.intp)
+            if len(code) < len(statistics):  # do not convert all statistics for a few samples
+                code, statistics = np.arange(len(code)), [statistics[each] for each in code]
+            encoded[j] = np.array(statistics)[code]
         return _with_columns(X, encoded) if encoded else X
 
     def _check_kind(self, j, name, objects):

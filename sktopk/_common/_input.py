@@ -70,7 +70,7 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
             raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
         X = _encode(estimator, X, is_frame=False)
     else:
-        X = X.to_pandas() if is_arrow(X) else on_host(X, "X")
+        X = X.to_pandas() if is_arrow(X) and hasattr(X, "to_pandas") else on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
             # If X has unknown columns, skip our check: scikit-learn's error will list them.
@@ -100,7 +100,7 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
         X = X.tocsr(copy=True)
         X.sum_duplicates()  # before True becomes 1, so that True and True are not 2
     # Images of 8 or 16 bits become float32, which has all their values.
-    is_small = n_dim > 2 and getattr(X, "dtype", None) in (np.uint8, np.int8, np.uint16, np.int16)
+    is_small = n_dim > 2 and X.dtype.kind in "biuf" and X.dtype.itemsize <= 2
     try:
         checked = validate_data(
             estimator,

@@ -215,8 +215,9 @@ def refuse_missing(values, name, what_held="labels"):
 
 def check_order(scores, classes, name):
     """Raise an error if the columns of a frame are the given classes in another order."""
-    known, columns = [*map(str, classes)], getattr(scores, "columns", ())
-    columns = [*map(str, getattr(scores, "column_names", columns))]  # of pyarrow, or of a frame
+    columns = getattr(scores, "column_names", getattr(scores, "columns", ()))  # pyarrow, or frames
+    # The labels 0.0 and 1.0 may be the columns 0 and 1.
+    known, columns = ([str(c).removesuffix(".0") for c in each] for each in (classes, columns))
     if columns != known and sorted(columns) == sorted(known):
         raise ValueError(f"{name} must have its columns in the order {known}; got {columns}")
 

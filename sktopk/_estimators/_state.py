@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import math
 from numbers import Number
-from types import FunctionType
 
 import numpy as np
 import torch
@@ -114,10 +113,7 @@ def unpacked(estimator, net):
 
 
 class _NoLargerThan(TorchFunctionMode):
-    """Context manager: networks built from parameters in a file are no larger than `weights`.
-
-    A user's module, which `load` must trust, may be larger at first, and keep only some layers.
-    """
+    """Context manager: networks built from parameters in a file are no larger than `weights`."""
 
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 
@@ -125,9 +121,10 @@ class _NoLargerThan(TorchFunctionMode):
         super().__init__()
         weights = weights.values() if isinstance(weights, dict) else ()
         self.left = _MORE_NUMBERS + 2 * sum(np.size(each) for each in weights)
-        if isinstance(module, type | FunctionType):
-            known = module.__module__.partition(".")[0] in ("sktopk", "torch")
-            self.left = self.left if known else math.inf
+        # A user's module, which `load` must trust, may build more, and keep only some layers.
+        module = getattr(module, "func", module)  # of functools.partial
+        home = getattr(module, "__module__", None) or type(module).__module__
+        self.left = self.left if home.partition(".")[0] in ("sktopk", "torch") else math.inf
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

@@ -22,7 +22,7 @@ from sktopk._common._warnings import warn
 from ._net_state import check_like, check_net_state, load_net_state, mapped, net_state, to_tensor
 
 # Increase this number if old versions cannot continue from the files of new versions.
-FORMAT = 1
+FORMAT = 2
 # Names and types of the values in a checkpoint file.
 KINDS = {"seed": int, "n_epochs": int, "stopped": bool, "hard": torch.Tensor, "trainable": list}
 KINDS |= dict.fromkeys(("call", "net", "average", "callbacks"), dict)

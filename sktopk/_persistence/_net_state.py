@@ -118,9 +118,8 @@ def _check_generator(found, name):
 
 def seed_of(state):
     """Return the seed in an array with the state of a CPU generator, or 0 for other values."""
-    if not isinstance(state, np.ndarray) or state.nbytes != _GENERATOR_SIZE:
-        return 0
-    return _GENERATOR.unpack(state.tobytes()[: _GENERATOR.size])[0]
+    is_state = isinstance(state, np.ndarray) and state.nbytes == _GENERATOR_SIZE
+    return _GENERATOR.unpack(state.tobytes()[: _GENERATOR.size])[0] if is_state else 0
 
 
 def _fills_its_memory(tensor):

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from sktopk._common._process import check_equal_batches, check_single_process, total, world_size
 from sktopk._common._samples import LazyRows, is_memory_map
 from sktopk.modules._mlp import SparseRows
-from sktopk.samplers import GroupBatches, ShuffledBatches, StratifiedBatchSampler
+from sktopk.samplers import GroupBatches, ShuffledBatches, StratifiedBatches
 
 from ._objectives import Drawn, Lists, Totals
 
@@ -186,7 +186,7 @@ class MiniBatches:
     def fetched(self):
         """Yield per minibatch: sample indices, drawn positions, their number, samples or None."""
         device = self.target.device
-        plan = ((index, *self._drawn(index)) for index in map(torch.as_tensor, self.sampler))
+        plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
             return ((*each, None) for each in plan)
         index, own, lengths = zip(*plan, strict=True)
@@ -344,7 +344,7 @@ def make_batches(
         n_hard, least_drawn = 0, np.inf
     elif min_positives is not None and batch_size < n_samples and target.any():
         options = {"min_positives": min_positives, "generator": generator}
-        batches = StratifiedBatchSampler(target, batch_size, **options)
+        batches = StratifiedBatches(target, batch_size, **options)
         batches.fold = fold
     elif n_samples > batch_size + 1:
         batches = ShuffledBatches(n_samples, batch_size, generator, fold)

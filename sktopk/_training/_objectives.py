@@ -346,10 +346,13 @@ class CustomLoss(Objective):
         """Return the weighted mean loss of the samples of one network."""
         reduction = getattr(self.loss, "reduction", None)
         if reduction in REDUCTIONS:
+            is_mean, of_class = reduction == "mean", None
+            if is_mean and isinstance(self.loss, nn.CrossEntropyLoss | nn.NLLLoss):
+                of_class = self.loss.weight
             # Do not set another `reduction` here, because the loss may support only "mean".
-            if reduction == "mean" and weight is None:
+            if is_mean and of_class is None and weight is None:
                 return self._checked(self.loss(scores, target))
-            if reduction == "mean" and self.takes_weight:
+            if is_mean and self.takes_weight:
                 return self._checked(self.loss(scores, target, sample_weight=weight))
             self.loss.reduction = "none"
             try:
@@ -359,11 +362,12 @@ class CustomLoss(Objective):
             if each.shape != target.shape:
                 came = f"got shape {tuple(each.shape)} from {self.name}"
                 raise TypeError(f'loss with reduction="none" must return values per sample; {came}')
-            divides = isinstance(self.loss, nn.CrossEntropyLoss | nn.NLLLoss)
-            if reduction != "mean" or not divides or self.loss.weight is None:
+            if of_class is None:
                 return reduce(each, weight)
-            # The mean of these losses divides by the sum of the class weights of the samples.
-            return (weight * each).sum() / (weight * self.loss.weight[target]).sum()
+            # These losses divide by the sum of the class weights, which is 0 in some minibatches.
+            weight = torch.ones_like(each) if weight is None else weight
+            total = (weight * of_class[target])[target != self.loss.ignore_index].sum()
+            return (weight * each).sum() / torch.where(total == 0, 1.0, total)
         if weight is None:
             return self._checked(self.loss(scores, target)).mean()
         if not self.takes_weight:

@@ -243,8 +243,7 @@ def _said(value):
 def _refuse_frozen(estimator):
     """Raise TypeError if a part of an estimator would not be trained in each split."""
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    parts = estimator, *params.values()
-    if any(isinstance(part, FrozenEstimator) for part in parts):
+    if any(isinstance(part, FrozenEstimator) for part in (estimator, *params.values())):
         raise TypeError(
             f"classifiers must be trained in each split; got {estimator!r:.80}. Pass the "
             "classifier without FrozenEstimator"

@@ -88,6 +88,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
         "top_mean" (two classes) penalizes positives below the mean of the `k` highest scores of
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
+        Equal scores rank in the order of the samples, so shuffle samples that are sorted.
     k : int or float, default=0.05
         Size of the top, as a number or a fraction in (0, 1). For two classes, k counts negatives
         for "top_mean" and "top_push_k", else samples. For more classes, k counts labels per sample.

@@ -62,9 +62,9 @@ class Trained(NamedTuple):
 
 def _warn_of_order(X, y):
     """Warn if X and y are pandas objects with the same index in different orders."""
-    if all(type(each).__module__.startswith("pandas.") for each in (X, y)):
-        if not X.index.equals(y.index) and {*X.index} == {*y.index}:
-            warn("X and y have the same index in different orders; samples match by position")
+    of_pandas = all(type(each).__module__.partition(".")[0] == "pandas" for each in (X, y))
+    if of_pandas and not X.index.equals(y.index) and {*X.index} == {*y.index}:
+        warn("X and y have the same index in different orders; samples match by position")
 
 
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):

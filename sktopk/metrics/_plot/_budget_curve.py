@@ -164,6 +164,8 @@ class BudgetCurveDisplay(CurveDisplay):
         return joined | {name: folds[0][name] for name in ("metric", "budget")}
 
     def _plot(self, ax, label, *, n_budgets=4, plot_chance_level=True, plot_ideal=True, **kwargs):
+        if any(line.get_gid() == _BUDGET for line in ax.lines):
+            ax.autoscale()  # the limits of an earlier curve may be too small
         self.line_ = draw_curves(ax, self.k, self.score, {"label": label, **kwargs})
         color = ax.lines[-1].get_color()
         ks, scores = (self.k, self.score) if np.ndim(self.k[0]) else ([self.k], [self.score])
@@ -173,7 +175,6 @@ class BudgetCurveDisplay(CurveDisplay):
             self.band_ = ax.fill_between(k, self.low, self.high, color=color, alpha=0.2, lw=0)
         self.chance_level_ = draw_reference(ax, k, self.chance, "Chance", plot_chance_level)
         self.ideal_ = draw_reference(ax, k, self.ideal, "Ideal", plot_ideal)
-        ax.autoscale()  # the limits of an earlier curve may be too small
         ax.locator_params(axis="x", integer=True, nbins=6)
         ax.set(xlabel=_XLABELS[self.by], ylabel=_YLABELS[self.metric])
         if self.metric == "value":
@@ -203,8 +204,7 @@ class BudgetCurveDisplay(CurveDisplay):
 def _zoom(ax, n_budgets):
     """Limit the x axis to `n_budgets` times the largest marked budget, and rescale the y axis."""
     marks = [x for line in ax.lines if line.get_gid() == _BUDGET for x in line.get_xdata()]
-    curves = [line.get_xydata() for line in ax.lines if line.get_gid() != _BUDGET]
-    curves = [curve for curve in curves if len(curve)]
+    curves = [xy for line in ax.lines if line.get_gid() != _BUDGET and len(xy := line.get_xydata())]
     right = n_budgets * max(marks, default=np.inf)
     if right >= max(curve[-1, 0] for curve in curves):
         return
