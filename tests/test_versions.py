@@ -76,7 +76,7 @@ def test_an_unreadable_file_of_another_version_raises_an_error_with_the_version(
         load(old)
 
 
-@pytest.mark.parametrize("of_format", [None, 2])
+@pytest.mark.parametrize("of_format", [None, 1])
 def test_a_checkpoint_of_other_versions_or_another_format_raises(of_format, tmp_path, monkeypatch):
     path = tmp_path / "file"
     with crashing(after=2):
