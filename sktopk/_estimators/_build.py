@@ -15,6 +15,7 @@ from sktopk._common._warnings import warn
 from sktopk._training._batches import Rows
 from sktopk._training._net import Net, Settings
 from sktopk._training._objectives import CustomLoss
+from sktopk.losses._loss import LossModule
 from sktopk.modules import MLP, TableEncoder, TabularMLP
 from sktopk.modules._table_encoder import spread_rows
 from sktopk.modules._tabular_mlp import Members, packs_members
@@ -71,13 +72,12 @@ def build_net(estimator, task, dtypes, seed, device):
         params.setdefault("optimizer__weight_decay", float(estimator.weight_decay))
     if "fused" in inspect.signature(optimizer).parameters and "optimizer__foreach" not in params:
         params.setdefault("optimizer__fused", True)
-    # Only networks of sktopk draw from a given generator, and only if no custom loss draws.
-    draws = module not in OURS or any(isinstance(p, CustomLoss) for p in objective.modules())
+    custom = [part.loss for part in objective.modules() if isinstance(part, CustomLoss)]
+    # Other networks and losses than ours may draw from torch's global generator.
+    draws = module not in OURS or not all(isinstance(loss, LossModule) for loss in custom)
     own = None if draws else torch.Generator().manual_seed(seed)
-    for part in objective.modules():
-        if isinstance(part, CustomLoss):
-            # Convert tensors of a user's loss, such as class weights, to the dtype of the network.
-            part.loss.to(dtype)
+    for loss in custom:
+        loss.to(dtype)  # tensors such as class weights get the dtype of the network
     with isolated_rng(device, seed=seed) if draws else nullcontext():
         built = _build_module(module, sizes, n_members, module_params, own)
         has_float64 = any(each.dtype == torch.float64 for each in built.parameters())
