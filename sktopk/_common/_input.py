@@ -70,7 +70,7 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
             raise ValueError(f"X must have at least 2 dimensions; got a Dataset of shape {X.shape}")
         X = _encode(estimator, X, is_frame=False)
     else:
-        X = X.to_pandas() if is_arrow(X) and hasattr(X, "to_pandas") else on_host(X, "X")
+        X = X.to_pandas() if is_of(X, "pyarrow") and hasattr(X, "to_pandas") else on_host(X, "X")
         is_frame = hasattr(X, "columns") and hasattr(X, "dtypes")
         if is_frame:
             # If X has unknown columns, skip our check: scikit-learn's error will list them.
@@ -456,7 +456,7 @@ def take_rows(values, index):
         return values
     if is_dataset(values):
         return sys.modules["torch.utils.data"].Subset(values, list(index))
-    if is_arrow(values):
+    if is_of(values, "pyarrow"):
         return values.take(index)  # `values[index]` would select columns of a pyarrow table
     if hasattr(values, "iloc"):
         return values.iloc[index]
@@ -469,6 +469,6 @@ def take_rows(values, index):
     return values[index]
 
 
-def is_arrow(X):
-    """Return whether X is a pyarrow object."""
-    return type(X).__module__.partition(".")[0] == "pyarrow"
+def is_of(X, library):
+    """Return whether X is an object of a library, without importing the library."""
+    return type(X).__module__.partition(".")[0] == library

@@ -332,8 +332,7 @@ class Net(NeuralNetClassifier):
                 callback.on_grad_computed(self, **shown)
             # Some optimizers call `closure` several times per step. Keep the first result.
             if not result:
-                mean = loss.detach() / self.settings.n_members
-                result.extend((mean, scores.detach(), threshold))
+                result.extend((loss.detach() / self.settings.n_members, scores.detach(), threshold))
             return loss
 
         self.optimizer_.step(closure)

@@ -19,6 +19,7 @@ from sktopk._common._input import (
     check_table,
     check_weight,
     class_counts,
+    is_of,
     listed,
     take_rows,
 )
@@ -62,7 +63,7 @@ class Trained(NamedTuple):
 
 def _warn_of_order(X, y):
     """Warn if X and y are pandas objects with the same index in different orders."""
-    of_pandas = all(type(each).__module__.partition(".")[0] == "pandas" for each in (X, y))
+    of_pandas = is_of(X, "pandas") and is_of(y, "pandas")
     if of_pandas and not X.index.equals(y.index) and {*X.index} == {*y.index}:
         warn("X and y have the same index in different orders; samples match by position")
 
