@@ -30,7 +30,7 @@ def in_group(positive, of):
 
 def within_group(weight, positive, of):
     """Return the weights, but 0 for samples outside the group."""
-    return weight if of == "all" else weight.masked_fill(~in_group(positive, of), 0.0)
+    return weight if of == "all" else weight.masked_fill(positive != (of == "positives"), 0.0)
 
 
 def rank_tolerance(rank):
@@ -267,10 +267,9 @@ class SurrogateQuantile(_OfGroup):
         # A sample with score -inf adds 0 to the sum, but counts in n.
         share = share.masked_fill(scores == -torch.inf, 0.0)
         if self.surrogate == "hinge":
-            root = self._hinge_root(scores, share, groups)
-        else:
-            root = self._newton_root(scores.detach(), share.detach(), groups)
-            root = _Root.apply(root, scores, share, self, groups)
+            return self._hinge_root(scores, share, groups)
+        root = self._newton_root(scores.detach(), share.detach(), groups)
+        root = _Root.apply(root, scores, share, self, groups)
         return root.masked_fill(groups.sum(share.detach()) == 0, -math.inf)
 
     def _in_rows(self, scores, weight):
@@ -302,18 +301,20 @@ class SurrogateQuantile(_OfGroup):
         # The sum of the hinges is the largest of n sums of 1 + s - t: over the m best samples, for
         # m = 1, ..., n. Setting each sum to n tau gives n solutions t. The largest is the result.
         # Subtract the largest score first, because sums of large scores lose digits.
-        top = groups.largest(torch.where(share > 0, scores, -math.inf).detach())
-        above = scores - groups.of_rows(top)
+        absent = share == 0
+        top = groups.largest(scores.detach().masked_fill(absent, -math.inf))
+        above = (scores - groups.of_rows(top)).masked_fill(absent, 0.0)
         with torch.no_grad():
-            key, order, ordered = groups.sort(falling(above, share))
+            _, order, ordered = groups.sort(falling(above, share))
             own = share.gather(-1, order)
             reached = ordered.within(own)
-            total = ordered.within(own * torch.where(own > 0, -key, 0.0))
-            lines = ((total - self.tau) / reached).masked_fill(reached <= 0, -math.inf)
+            lines = (ordered.within(own * above.gather(-1, order)) - self.tau) / reached
+            lines = lines.masked_fill(reached <= 0, -math.inf)
             best = groups.of_rows(ordered.largest(lines))
-        own = torch.where((above >= best) & (share > 0), share, 0.0)
-        total, reached = groups.sum(own * torch.where(own > 0, above, 0.0)), groups.sum(own)
-        return 1 + top + (total - self.tau) / torch.where(reached == 0, 1.0, reached)
+        own = share.masked_fill(above < best, 0.0)
+        total, reached = groups.sum(own * above), groups.sum(own)
+        # Without samples, `top` is -inf.
+        return 1 + top + (total - self.tau) / reached.masked_fill(reached == 0, 1.0)
 
 
 class _Root(torch.autograd.Function):
