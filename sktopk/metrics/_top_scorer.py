@@ -204,4 +204,4 @@ def scores_of_class(y_score, place):
     """Return the scores of the class with index `place` among two classes."""
     if y_score.ndim == 2:
         return y_score[:, place]
-    return -y_score if place == 0 else y_score
+    return -1.0 * y_score if place == 0 else y_score  # unsigned integers have no negative

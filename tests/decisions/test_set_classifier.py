@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import sklearn
+import torch
 from scipy.sparse import coo_array, csr_array
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
@@ -260,6 +261,8 @@ CONTAINERS = {
     "frame": pd.DataFrame,
     "polars": pl.DataFrame,
     "pyarrow": lambda X: pa.Table.from_pandas(pd.DataFrame(X)),
+    "list of tensors": lambda X: list(torch.from_numpy(X)),
+    "list of Series": lambda X: list(map(pd.Series, X)),
 }
 
 

@@ -17,16 +17,17 @@ from tests.given import Given, GivenScores, draw, frozen
 pytestmark = pytest.mark.filterwarnings("ignore:.* is ignored by method")
 
 
-def test_too_few_samples_give_full_sets_and_a_warning_with_the_needed_number():
-    X, y = draw(98)
-    clf = SetClassifier(frozen(), method="lac", coverage=0.99)
-    message = r"coverage=0.99 needs at least 99 calibration samples; got 98: every set holds all"
+@pytest.mark.parametrize(("coverage", "n"), [(0.99, 99), (0.9999, 9999)])
+def test_too_few_samples_give_full_sets_and_a_warning_with_the_needed_number(coverage, n):
+    X, y = draw(n - 1)
+    clf = SetClassifier(frozen(), method="lac", coverage=coverage)
+    message = rf"={coverage} needs at least {n} calibration samples; got {n - 1}: every set holds all"
     with pytest.warns(UserWarning, match=message):
         clf.fit(X, y)
     assert clf.threshold_ == -np.inf
     assert clf.predict_set(X).all()
     with warnings.catch_warnings(action="error"):
-        clf.fit(*draw(99))
+        clf.fit(*draw(n))
 
 
 @pytest.mark.filterwarnings("ignore:30 of 200 calibration samples")

@@ -254,11 +254,14 @@ def test_the_curve_of_a_budget_classifier_marks_its_budget_and_uses_its_pos_labe
         marked = [[n_selected, one.score[n_selected - 1]]]
         np.testing.assert_array_equal(one.budget_.get_xydata(), marked)
         assert other.budget_ is None
+        reverse = {"yes": "no", "no": "yes"}[pos_label]
+        one = BudgetCurveDisplay.from_estimator(clf, X_test, y_test, pos_label=reverse)
+        assert one.budget == 300 - n_selected
     day = np.arange(300) % 7
     assert BudgetCurveDisplay.from_estimator(clf, X_test, y_test, groups=day).budget is None
     results = {"estimator": [clf], "indices": {"test": [np.arange(300)]}}
     folds = BudgetCurveDisplay.from_cv_results(results, X_test, y_test)
-    np.testing.assert_array_equal(folds.score[0], one.score)
+    assert folds.score[0][n_selected - 1] == marked[0][1]
     with pytest.raises(ValueError, match="groups must be None for from_cv_results"):
         BudgetCurveDisplay.from_cv_results(results, X_test, y_test, groups=day)
 

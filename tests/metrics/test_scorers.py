@@ -136,6 +136,9 @@ def test_a_scorer_uses_the_positive_label_of_the_classifier(frauds):
     with pytest.raises(ValueError, match=r"pos_label must be given .* 'a sale' and 'fraud'"):
         scorer(fitted, X, y)
     fitted.pos_label_ = "a sale"
+    fitted.decision_function = lambda X: (y == "fraud").astype(np.uint8)  # has no negative numbers
+    assert scorer(fitted, X, y) == 5 / np.sum(y == "a sale")
+    del fitted.decision_function
     pipe = make_pipeline(StandardScaler(), GaussianNB()).fit(X, y)
     pipe.steps[-1][1].pos_label_ = "a sale"
     search = GridSearchCV(pipe, {"gaussiannb__var_smoothing": [1e-9]}, cv=2)

@@ -101,7 +101,7 @@ class BudgetClassifier(CalibratedDecision):
         Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
         named tuple (count, n, value, low, high): value is count / n, and [low, high] is its exact
         two-sided confidence interval [3]_. Rates with n = 0 are omitted. Intervals of "precision"
-        fail more often in the fits that keep a limit for "precision": others flag no samples.
+        fail more often in fits that flag samples with a limit for "precision" or "fdr".
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)

@@ -195,7 +195,7 @@ def check_conditional_groups(groups, n_samples, conditional):
 
 def n_needed(coverage):
     """Return the smallest number n of calibration samples with ceil((n + 1) coverage) <= n."""
-    return math.ceil(round(coverage / (1 - coverage), 9))
+    return math.ceil(round(1 / (1 - coverage), 6)) - 1
 
 
 def class_shares(given, trained, classes):
@@ -276,7 +276,7 @@ def _contents_of_numbers(rows):
 
 def _content(row):
     """Return the bytes of a row: columns and values of nonzero numbers, then of other objects."""
-    row = row.ravel().tolist() if isinstance(row, np.ndarray) else row
+    row = np.ravel(row).tolist() if hasattr(row, "__array__") else row
     numbers, others = {}, []
     for column, value in enumerate(row if isinstance(row, list | tuple) else [row]):
         if value is None or isinstance(value, Real | np.bool_):

@@ -24,9 +24,9 @@ class SetSizeDisplay(ScoreDisplay):
     Each bar shows the share of samples with a given set size. For each bar, a line shows the share
     of its samples whose set contains the label. Larger points stand for more samples.
 
-    Create the display with `from_predictions` or `from_estimator`, which calls ``predict_set``.
-    Both take `target`, and `labels` and `sample_weight` of `set_coverage_score`. In
-    `from_estimator`, the default target is the `coverage` of the estimator, if `method` uses it.
+    Create the display with `from_predictions`, or without groups with `from_estimator`. Both take
+    `target`, and `labels` and `sample_weight` of `set_coverage_score`. In `from_estimator`, the
+    default target is the `coverage` of the estimator, if `method` uses it.
 
     Parameters
     ----------

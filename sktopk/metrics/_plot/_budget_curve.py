@@ -114,7 +114,9 @@ class BudgetCurveDisplay(CurveDisplay):
         # Without groups, mark by default the number of samples that a `BudgetClassifier` flags.
         if not _has_budget(estimator) or kwargs.get("groups") is not None:
             return {}
-        n_selected = np.count_nonzero(estimator.predict(X) == estimator.pos_label_)
+        label = kwargs.get("pos_label")
+        label = estimator.pos_label_ if label is None else label
+        n_selected = np.count_nonzero(estimator.predict(X) == label)
         return {"budget": n_selected} if n_selected else {}
 
     @classmethod
