@@ -37,6 +37,8 @@ _SHORT, _MORE_DAMPING = 0.2, 10.0
 # at least _CERTIFIED_NORM_TIMES_TOL / tol, clipped to [_LEAST_NORM, _LARGEST_NORM].
 _CERTIFIED_NORM_TIMES_TOL, _LARGEST_NORM, _LEAST_NORM = 1e-3, 1e6, 1e2
 REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
+# A solution smaller than _SMALL in the units of the scaled program is computed in smaller units.
+_MAX_RESCALINGS, _SMALL = 3, 0.01
 
 
 class Solution(NamedTuple):
@@ -76,10 +78,10 @@ class ScaledProgram(Program):
     R are diagonal matrices (`columns`, `rows`), sigma and kappa numbers (`rhs_unit`, `cost_unit`).
     """
 
-    def __init__(self, program, *, scale_rows=True):
+    def __init__(self, program, *, unit=1.0, scale_rows=True):
         self.rows, self.columns = equilibrate(program, scale_rows=scale_rows)
         rhs, cost = self.rows * program.rhs, self.columns * program.cost
-        self.rhs_unit, self.cost_unit = or_one(_largest(rhs)), or_one(_largest(cost))
+        self.rhs_unit, self.cost_unit = unit * or_one(_largest(rhs)), or_one(_largest(cost))
         matrix = program.matrix.scaled(self.rows, self.columns)
         super().__init__(matrix, rhs / self.rhs_unit, cost / self.cost_unit, program.equality)
         self.row_norms = or_one(matrix.norms()[0])
@@ -99,7 +101,25 @@ class ScaledProgram(Program):
 
 def solve_newton(program, *, tol, max_iter, width):
     """Return the `Solution`. If `width` > 0, its x minimizes c'x + |(M x - h)_+|^2 / (2 width)."""
-    program = ScaledProgram(program, scale_rows=not width)
+    solution, size = _solve(program, 1.0, tol, max_iter, width)
+    unit = torch.ones_like(size)
+    for _ in range(0 if width else _MAX_RESCALINGS):
+        # The tolerance is for x near 1, but large right-hand sides of loose rows make x small.
+        small = (size < _SMALL) & (solution.status == OPTIMAL).unsqueeze(1)
+        if not small.any():
+            break
+        unit = torch.where(small, unit * size.clamp_min(tol), unit)
+        again, size = _solve(program, unit, tol, max_iter, width)
+        better = small & (again.status == OPTIMAL).unsqueeze(1)
+        pairs = zip(again, solution, strict=True)
+        chosen = (torch.where(better if b.ndim > 1 else better[:, 0], a, b) for a, b in pairs)
+        solution = Solution(*chosen)
+    return solution
+
+
+def _solve(program, unit, tol, max_iter, width):
+    """Return the `Solution`, and the size of x in the scaled program (1 if x is 0)."""
+    program = ScaledProgram(program, unit=unit, scale_rows=not width)
     if width:
         last_width = width * program.cost_unit / program.rhs_unit
     else:
@@ -112,9 +132,11 @@ def solve_newton(program, *, tol, max_iter, width):
         multipliers = program.project(program.slack(x)) / last_width
     else:
         x, multipliers = _polish(program, run.x, run.multipliers, solved, 10 * tol)
-    x = program.rhs_unit * program.columns * x
+    # If all active rows have right-hand sides of 0, x is 0, up to rounding.
+    size = torch.where(_largest(program.rhs * multipliers) > 0, _largest(x), 1.0)
     multipliers = program.cost_unit * program.rows * multipliers
-    return Solution(x, multipliers, run.status, run.n_iter)
+    x = program.rhs_unit * program.columns * x
+    return Solution(x, multipliers, run.status, run.n_iter), size
 
 
 class _Newton:
