@@ -165,29 +165,21 @@ def loss_at(
     if not isinstance(t, Tensor) or t.shape != shape:
         raise ValueError(f"threshold must return shape {shape}; got {getattr(t, 'shape', t)}")
     arguments = t, scores, positive, codes, surrogate, sample_weight, reduction
-    losses = [factor * _loss_of(kind, *arguments) for kind, factor in kinds]
+    losses = [factor * _loss_of(kind, *arguments) for kind, factor in kinds if factor]
     return nan_above(sum(losses[1:], losses[0]).to(dtype), largest)
 
 
 def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
     """Return the loss of one kind of errors. With groups, "mean" is the mean of the group means."""
     is_class = positive if errors == "false_negatives" else ~positive
-    counted = is_class if weight is None else is_class & (weight != 0)
-    if codes is None:
-        loss = surrogate(distance(t, scores, counted, errors))
-        weight = is_class.to(scores.dtype) if weight is None else is_class * weight
+    weight = is_class.double() if weight is None else is_class * weight.double()
+    level = t if codes is None else t[codes]
+    loss = surrogate(distance(level, scores, weight != 0, errors))
+    if codes is None or reduction != "mean":
         return reduce_checked(loss, weight, reduction)
-    rows = counted.nonzero().squeeze(1)
-    codes = codes[rows]
-    loss = surrogate(distance(t[codes], scores[rows], counted[rows], errors))
-    weight = torch.ones_like(loss) if weight is None else weight[rows]
-    if reduction == "none":
-        return torch.zeros_like(scores).index_copy(0, rows, weight * loss)
-    if reduction == "sum":
-        return (weight * loss).sum()
-    weight = weight.double()
     total = Groups(codes, len(t)).sum(weight)
-    return (weight / total[codes] * loss).sum() / (total > 0).sum().clamp(min=1)
+    share = weight / total.masked_fill(total == 0, 1.0)[codes]
+    return (share * loss).sum() / (total > 0).sum().clamp(min=1)
 
 
 def largest_score(scores, weight):

@@ -67,13 +67,13 @@ def negative_log_likelihood(log_proba, target):
 
 def check_class_counts(class_counts, scores):
     """Return the class counts as a tensor with the dtype and device of `scores`."""
-    counts = as_tensor(class_counts, "class_counts")
+    counts = as_tensor(class_counts, "class_counts", scores.dtype)
     if counts.shape != scores.shape:
         check_length(counts, "class_counts", scores.shape[1], "one count per class")
     ends = value_range(counts)
     if ends is not None and not 0 < ends[0] <= ends[1] < math.inf:
         raise ValueError(f"class_counts must be in (0, inf); got {ends[0]:g} to {ends[1]:g}")
-    return counts.to(scores.device, scores.dtype)
+    return counts.to(scores.device)
 
 
 def log_prior(class_counts, scores):

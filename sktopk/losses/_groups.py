@@ -36,6 +36,8 @@ def check_takes_groups(threshold):
 class OneGroup:
     """All samples as one group. Samples are along the last axis, and results are scalars."""
 
+    start = 0  # position of the first sample of the group, in sorted order
+
     def sum(self, values):
         return values.sum(-1)
 
@@ -87,7 +89,7 @@ class OneGroup:
 
     def last(self, mask):
         """Return the last position of the mask that is true. All earlier positions must be true."""
-        return (mask.sum() - 1).clamp(min=0)
+        return (self.start + self.sum(mask.long()) - 1).clamp(min=0)
 
     def least(self, values):
         """Return the smallest value of the group, and the position of this value."""
@@ -178,15 +180,14 @@ class OrderedGroups(Groups):
         return before.masked_fill(self.start == 0, 0.0)
 
     def within(self, values):
-        sums = values.cumsum(0)
-        return sums - self.of_rows(self.before_first(sums))
+        # Scale each group by a power of 2: otherwise a group of large numbers swallows the others.
+        unit = self.of_rows(torch.frexp(self.sum(values.detach().abs())).exponent.double().exp2())
+        sums = (values / unit).cumsum(0)
+        return (sums - self.of_rows(self.before_first(sums))) * unit
 
     def after(self, values):
         sums = torch.cat([values.flip(0).cumsum(0).flip(0), values.new_zeros(1)])
         return sums[1:] - self.of_rows(sums.index_select(0, self.stop))
-
-    def last(self, mask):
-        return (self.start + self.sum(mask.long()) - 1).clamp(min=0)
 
     def least(self, values):
         value = -self.largest(-values)

@@ -280,13 +280,10 @@ def reduce_checked(loss, sample_weight, reduction):
         sample_weight, loss = sample_weight.double(), loss.double()
     # Use `where`: a sample of weight 0 is ignored even if its loss is infinite (0 * inf is NaN).
     weighted = torch.where(sample_weight == 0, torch.zeros_like(loss), sample_weight * loss)
-    if reduction == "none":
-        return weighted
-    total = weighted.sum()
-    if reduction == "sum":
-        return total
-    weight_sum = sample_weight.sum()
-    return (total / torch.where(weight_sum == 0, torch.ones_like(weight_sum), weight_sum)).to(dtype)
+    if reduction != "mean":
+        return weighted if reduction == "none" else weighted.sum()
+    total = sample_weight.sum()
+    return (weighted.sum() / torch.where(total == 0, 1.0, total)).to(dtype)
 
 
 def _as_bytes(tensor):
@@ -366,7 +363,7 @@ class LossModule(nn.Module):
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         # torch would round the saved counts to the dtype of the counts given to this module.
-        if (saved := state_dict.get(f"{prefix}class_counts")) is not None:
+        if (saved := state_dict.get(f"{prefix}class_counts")) is not None and self._buffers:
             self.class_counts = self.class_counts.to(saved.dtype)
         super()._load_from_state_dict(state_dict, prefix, *args)
 

@@ -50,7 +50,7 @@ def noised_kth_largest(scores, rank, sigma, n_noise, noise, generator):
     if sigma == 0:
         return kth_largest(scores, rank)
     if noise is None and n_noise == "exact":
-        return expected_kth_largest(scores, rank, sigma)
+        return expected_kth_largest(scores, rank, sigma).to(scores.dtype)
     n_samples, n_classes = scores.shape
     # Draw noise for all classes if there are few classes, or if torch.compile needs fixed shapes.
     few = n_samples == 0 or 3 * _n_top(n_classes, rank) > n_classes
@@ -79,16 +79,16 @@ def expected_kth_largest(scores, k, sigma):
     is :math:`a + \int_a^\infty P(N(x) \ge k) \, dx`. The probabilities of N(x) = 0, ..., k - 1 are
     coefficients of a product of n linear polynomials, multiplied in pairs.
     """
-    centre = kth_largest(scores, k).detach()
+    centre = kth_largest(scores, k).detach().double()
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
     # If the k-th largest noised score has variance v, the quadrature error is
     # exp(-2 (pi / step)^2 v). If all n scores are equal, v is smallest: about 1 / (2 k log n).
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
     step = 2 * _REACH / n_steps
-    offset = torch.arange(n_steps + 1, dtype=scores.dtype, device=scores.device) * step - _REACH
+    offset = torch.arange(n_steps + 1, dtype=centre.dtype, device=scores.device) * step - _REACH
     # Clamp scores of -inf: the second derivative of `ndtr` at infinity would be NaN.
-    scores = scores.clamp(min=1e-4 * torch.finfo(scores.dtype).min)
+    scores = scores.double().clamp(min=1e-4 * torch.finfo(scores.dtype).min)
     level = ((centre.unsqueeze(1) - scores) / sigma).unsqueeze(1) + offset.unsqueeze(1)
     factors = [torch.special.ndtr(level), torch.special.ndtr(-level)]
     while factors[0].shape[2] > 1:
@@ -219,8 +219,7 @@ def _standard_normal(size, like, generator):
 
 def _uniform(size, like, generator):
     # Return numbers in (0, 1] instead of [0, 1), because the logarithm of 0 is infinite.
-    uniform = torch.rand(size, dtype=like.dtype, device=like.device, generator=generator)
-    return uniform.neg_().add_(1)
+    return 1 - torch.rand(size, dtype=like.dtype, device=like.device, generator=generator)
 
 
 def _merge(best, winners, draw, value, cls):

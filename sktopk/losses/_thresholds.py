@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ._accuracy_at_top import SLOPES, SURROGATES, get_surrogate
 from ._docs import documented_like
-from ._groups import EachRow, Groups, check_groups
+from ._groups import EachRow, check_groups
 from ._loss import check_count, check_fraction, check_name
 
 GROUPS = ("negatives", "positives", "all")
@@ -39,8 +39,8 @@ def rank_tolerance(rank):
 
 
 def falling(scores, weight):
-    """Return the negated scores as a sort key. Samples of weight 0 get the key infinity."""
-    return (-scores).masked_fill(weight == 0, math.inf)
+    """Return the negated scores as a sort key. Samples of weight 0 get the key NaN, the last."""
+    return (-scores).masked_fill(weight == 0, math.nan)
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,15 @@ class Largest:
     def __call__(self, scores, positive, weight=None, groups=None):
         group = in_group(positive, self.of)
         group = group if weight is None else group & (weight != 0)
+        scores = scores.masked_fill(~group, -math.inf)
         if groups is not None:
-            groups, key = check_groups(groups, scores), falling(scores.detach(), group)
-            t = groups.largest(-key)
-            row = groups.first(-key == groups.of_rows(t))
+            groups, known = check_groups(groups, scores), scores.detach()
+            t = groups.largest(known)
+            row = groups.first(known == groups.of_rows(t))
             return torch.where(t > -math.inf, scores[row], t)
         if not scores.shape[-1]:
             return scores.new_full(scores.shape[:-1], -torch.inf)
-        return scores.masked_fill(~group, -math.inf).max(dim=-1).values
+        return scores.max(dim=-1).values
 
 
 class _OfGroup:
@@ -79,7 +80,7 @@ class _OfGroup:
         elif not scores.shape[-1]:
             t = scores.new_full(scores.shape[:-1], -torch.inf)
         else:
-            t = self._in_rows(scores, weight)
+            t = self._in_groups(scores, weight, EachRow()).squeeze(-1)
         return t.to(scores.dtype)
 
 
@@ -101,16 +102,12 @@ class _Ranked(_OfGroup):
             check_count(self.k, "k")
 
     def _in_groups(self, scores, weight, groups):
-        _, order, ordered = groups.sort(falling(scores.detach().double(), weight))
-        own = weight.index_select(0, order)
-        return self._of_each(scores, order, own, groups.sum(weight), ordered)
-
-    def _in_rows(self, scores, weight):
-        order = torch.argsort(falling(scores.detach(), weight), dim=-1, stable=True)
+        _, order, groups = groups.sort(falling(scores.detach().double(), weight))
         own = weight.gather(-1, order)
-        reached = own.cumsum(-1)
-        t = self._of_one(scores, order, own, reached)
-        return t.masked_fill(reached[..., -1] == 0, -math.inf)
+        reached = groups.within(own)
+        total = groups.largest(reached).clamp(min=0.0)
+        t = self._of_sorted(scores.gather(-1, order), own, reached, total, groups)
+        return t.masked_fill(total == 0, -math.inf)
 
     def rank(self, total: Tensor) -> Tensor:
         """Return the rank j, not rounded, in a group whose weights sum to `total`."""
@@ -160,24 +157,12 @@ class KthLargest(_Ranked):
     tensor(2.)
     """
 
-    def _of_one(self, scores, order, own, reached):
-        rank = self.rank(reached[..., -1:])
-        most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * own[..., 1:])
-        # Omit the last sample from the count: the sum is then at most the position of this sample.
-        place = (reached[..., :-1] + most < rank).sum(-1, keepdim=True)
-        return scores.gather(-1, order.gather(-1, place)).squeeze(-1)
-
-    def _of_each(self, scores, order, own, total, groups):
-        rank, sums, last = self.rank(total), own.cumsum(0), groups.stop - 1
-        # `goal` is the cumulative weight at t. Rounding must not move it past the end of the group.
-        goal = torch.minimum(groups.before_first(sums) + rank, sums[last])
-        place = torch.searchsorted(sums, goal)
-        place = torch.minimum(torch.maximum(place, groups.start), last).clamp(min=0)
-        previous = torch.where(place > groups.start, place - 1, place)
-        most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * own[place])
-        row = order[torch.where(goal - sums[previous] <= most, previous, place)]
-        t = scores.detach()[row].masked_fill(total == 0, -math.inf)
-        return torch.where(t == -math.inf, t, scores[row])
+    def _of_sorted(self, scores, own, reached, total, groups):
+        rank = groups.of_rows(self.rank(total))
+        following = torch.cat([own[..., 1:], own[..., -1:]], -1)
+        most = torch.minimum(rank_tolerance(rank), MAX_TOLERANCE * following)
+        place = groups.start + groups.sum((reached + most < rank).long())
+        return scores.gather(-1, place.clamp(max=own.shape[-1] - 1))
 
 
 @documented_like(KthLargest)
@@ -207,23 +192,10 @@ class TopMean(_Ranked):
         n_units = self.rank(total) / torch.where(total == 0, 1.0, unit)
         return torch.minimum((n_units - rank_tolerance(n_units)).ceil() * unit, total)
 
-    def _of_one(self, scores, order, own, reached):
-        rank = self.rounded(reached[..., -1:], (own > 0).sum(-1, keepdim=True))
-        share = torch.minimum(reached, rank).diff(dim=-1, prepend=torch.zeros_like(rank))
-        # In an empty group, divide by 1 instead of 0, because 0 / 0 would make the gradient NaN.
-        share = share / torch.where(rank == 0, 1.0, rank)
-        return (share * scores.gather(-1, order).masked_fill(share == 0, 0.0)).sum(-1)
-
-    def _of_each(self, scores, order, own, total, groups):
-        rank, reached = self.rounded(total, groups.sum((own > 0).double())), groups.within(own)
-        most = groups.of_rows(rank)
-        share, start = torch.minimum(reached, most), groups.start[total > 0]
-        share = share.diff(prepend=share[:1]).index_copy(0, start, share[start])
-        share = share.clamp(min=0) / most.clamp(min=1e-300)
-        top = (share != 0).nonzero().squeeze(1)
-        groups = Groups(groups.codes[top], groups.n_groups)
-        t = groups.sum(share[top] * scores[order[top]])
-        return t.masked_fill((rank == 0) | (t == -math.inf), -math.inf)
+    def _of_sorted(self, scores, own, reached, total, groups):
+        rank = groups.of_rows(self.rounded(total, groups.sum((own > 0).double())))
+        share = torch.minimum(own, (rank - (reached - own)).clamp(min=0)) / rank.clamp(min=1e-300)
+        return groups.sum(share * scores.masked_fill(share == 0, 0.0))
 
 
 @documented_like(KthLargest)
@@ -271,9 +243,6 @@ class SurrogateQuantile(_OfGroup):
         root = self._newton_root(scores.detach(), share.detach(), groups)
         root = _Root.apply(root, scores, share, self, groups)
         return root.masked_fill(groups.sum(share.detach()) == 0, -math.inf)
-
-    def _in_rows(self, scores, weight):
-        return self._in_groups(scores, weight, EachRow()).squeeze(-1)
 
     def weighted(self, functions, scores, share, threshold):
         """Return `share` times the surrogate (or its slope) of `scores - threshold`."""
