@@ -28,7 +28,7 @@ def some_weights(groups):
     weight = torch.rand(N_SAMPLES, dtype=torch.float64, generator=generator)
     weight[::4] = 0
     weight[groups == 3] = 0
-    return weight
+    return weight * 2.0 ** (8 * groups - 42)  # large groups must not swallow small ones
 
 
 def slow_mean(case, scores, target, groups, weight=None):

@@ -102,6 +102,11 @@ def test_weights_between_1_and_1e9_give_the_exact_threshold(rows, rank, dtype):
         assert_same(kind("all", **rank)(*twice, groups), expected.expand(2))
 
 
+def test_a_sample_of_weight_0_is_no_threshold_beside_a_score_of_minus_infinity():
+    scores, weight = torch.tensor([2.0, -9.0, -math.inf]), torch.tensor([0.7, 0.0, 6.3])
+    assert KthLargest("all", tau=0.1)(scores, scores > 0, weight) == 2
+
+
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_tied_samples_rank_in_their_order(k):
     scores = torch.tensor([1.0, 5.0, 5.0, 7.0, 5.0])
