@@ -65,24 +65,14 @@ _HOMES = {
     "TopPushKClassifier": "ranking",
     "make_pipeline": "_pipeline",
 }
-_SUBMODULES = (
-    "boosting",
-    "callbacks",
-    "datasets",
-    "io",
-    "losses",
-    "metrics",
-    "model_selection",
-    "modules",
-    "samplers",
-)
+_MODULES = "boosting callbacks datasets io losses metrics model_selection modules samplers".split()
 
 
 def __getattr__(name):
-    if name not in _HOMES and name not in _SUBMODULES:
+    if name not in _HOMES and name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        if name in _SUBMODULES:
+        if name in _MODULES:
             return import_module(f"{__name__}.{name}")
         home = import_module(f"{__name__}._estimators.{_HOMES[name]}")
     except ModuleNotFoundError as error:  # sktopk may be installed without its dependencies
@@ -92,4 +82,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted([*__all__, *_SUBMODULES, "__version__"])
+    return sorted([*__all__, *_MODULES, "__version__"])

@@ -44,7 +44,9 @@ def write_atomically(path, parts):
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            if fcntl is None:  # Windows does not rename open files
+                file.close()
+            os.replace(temporary, path)  # while the file is locked
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
-from ._samples import LazyRows
+from ._samples import LazyRows, chunks
 from ._scalars import on_host
 
 # Number of items per batch when reading labels.
@@ -60,20 +60,19 @@ class DatasetRows(LazyRows):
 
     def labels(self):
         """Return the labels of all samples, in one pass over the items."""
-        parts = np.split(np.arange(len(self)), range(_LABEL_ITEMS, len(self), _LABEL_ITEMS))
-        return np.concatenate([self._read_labels(part.tolist()) for part in parts])
-
-    def _read_labels(self, index):
         labels = []
-        for item, number in zip(self._items(index), index, strict=True):
-            if not isinstance(item, tuple | list) or len(item) < 2:
-                raise ValueError(
-                    "y must be passed if the items of the Dataset are not (sample, label); got "
-                    f"a {type(item).__name__} without a label in item {number}"
-                )
-            label = item[1]
-            is_array = isinstance(label, torch.Tensor | np.ndarray | np.generic)
-            labels.append(np.asarray(label).item() if is_array and np.size(label) == 1 else label)
+        for part in chunks(len(self), 1, _LABEL_ITEMS):
+            index = [*range(len(self))[part]]
+            for item, number in zip(self._items(index), index, strict=True):
+                if not isinstance(item, tuple | list) or len(item) < 2:
+                    raise ValueError(
+                        "y must be passed if the items of the Dataset are not (sample, label); got "
+                        f"a {type(item).__name__} without a label in item {number}"
+                    )
+                label = item[1]
+                is_array = isinstance(label, torch.Tensor | np.ndarray | np.generic)
+                single = is_array and np.size(label) == 1
+                labels.append(np.asarray(label).item() if single else label)
         return np.asarray(on_host(labels, "y"))
 
     def _items(self, index):

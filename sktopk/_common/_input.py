@@ -83,7 +83,7 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
                     estimator.categories_ = categories
         else:
             refuse_times_and_complex(X, "X")
-        if not reset and len(estimator.input_shape_) > 1 and n_dim == 2:
+        if not reset and len(estimator.input_shape_) > 1 and n_dim == 2 and hasattr(X, "shape"):
             # scikit-learn's error would call the channels features.
             _check_shape(estimator, X, reset)
         X = _validate(estimator, _encode(estimator, X, is_frame), reset, n_dim, takes_missing)
@@ -258,7 +258,7 @@ def check_given(y, name="y"):
 def check_labels(y, name="y"):
     """Return class labels as an array of shape (n_samples,)."""
     check_given(y, name)
-    y = _without_nullable_dtype(on_host(y, name))
+    y = on_host(y, name)
     values = np.asarray(y)
     if values.size == 0:
         raise ValueError(f"{name} must have at least one label; got 0 samples")
@@ -296,7 +296,7 @@ def check_labels(y, name="y"):
             f"continuous values. Make {name} discrete, for example {name} >= "
             f"{np.quantile(values, 0.9):.4g}"
         )
-    y = column_or_1d(y)
+    y = column_or_1d(y if issparse(y) else values)
     if values.ndim == 2:
         # Warn here, because scikit-learn's warning would not point to the user's code.
         warn(
@@ -317,13 +317,6 @@ def check_labels(y, name="y"):
             f"samples ({len(y)}). For a numerical target, use a regressor"
         )
     return y
-
-
-def _without_nullable_dtype(y):
-    """Return y. Convert pandas' nullable dtypes to NumPy dtypes if no value is missing."""
-    column = y.iloc[:, 0] if hasattr(y, "iloc") and y.shape[1:] == (1,) else y
-    dtype = getattr(getattr(column, "dtype", None), "numpy_dtype", np.dtype(object))
-    return y.to_numpy(dtype) if dtype.kind in "biu" and not column.isna().any() else y
 
 
 def _refuse_other_types(values, name):

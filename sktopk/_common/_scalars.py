@@ -69,9 +69,8 @@ def n_kept(k, n):
     check_k(k)
     if isinstance(k, Integral):
         return int(k)
-    # Round before ceil: in floating point, 0.07 * 100 is above 7. Do not round tiny sizes to 0.
-    size = float(k * n)
-    return math.ceil(round(size, 9) or size)
+    # Decrease before ceil: in floating point, 0.07 * 100 is above 7.
+    return math.ceil(float(k * n) * (1 - 1e-12))
 
 
 def check_nonnegative(values, name, length, which):
@@ -199,9 +198,9 @@ def refuse_missing(values, name, what_held="labels"):
         what, wrong = ("NaN", is_nan) if is_nan.any() else ("infinity", infinite)
     elif values.dtype.kind in "mM":
         what, wrong = "NaT", np.isnat(values)
-    elif values.dtype.kind == "O" and values.ndim == 1:
+    elif values.dtype.kind == "O" and values.ndim:
         # Find None, pandas' NA, NaN and NaT. Only NaN and NaT are not equal to themselves.
-        absent = [type(v).__name__ in ("NoneType", "NAType") or v != v for v in values.tolist()]
+        absent = [type(v).__name__ in ("NoneType", "NAType") or v != v for v in values.flat]
         what, wrong = "missing values", np.array(absent, dtype=bool)
     else:
         return

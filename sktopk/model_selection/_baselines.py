@@ -154,15 +154,15 @@ def _encoding(X, encoder):
 
 def as_pandas(X):
     """Return a data frame as a pandas data frame with columns of floats and of objects."""
-    columns = {}
+    columns = []  # with their positions as names, which a ColumnTransformer reads as positions
     for name in X.column_names if hasattr(X, "column_names") else X.columns:
         values = X[name] if isinstance(X[name], pd.Series) else np.asarray(X[name])
         column = pd.Series(values).reset_index(drop=True)
         if pd.api.types.infer_dtype(column) in NUMBERS:
-            columns[name] = column.astype(np.float64)
+            columns.append(column.astype(np.float64))
         else:
-            columns[name] = column.astype(object).where(column.notna(), None)
-    return pd.DataFrame(columns)
+            columns.append(column.astype(object).where(column.notna(), None))
+    return pd.DataFrame(dict(enumerate(columns)))
 
 
 def with_short_indices(X):

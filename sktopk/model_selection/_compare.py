@@ -29,7 +29,7 @@ from sktopk.metrics import make_topk_scorer
 
 from ._baselines import last_step, loss_baselines, other_baselines, with_pos_label
 from ._result import LossComparison
-from ._runs import Rows, Run, do_run, make_splits, requests_groups, with_params
+from ._runs import Rows, Run, do_run, make_splits, requests_groups
 
 # Factors of the default settings: for the learning rate, and for tau if the loss uses tau.
 _RATES = (1 / 3, 1.0, 3.0, 10.0)
@@ -147,7 +147,6 @@ def compare_losses(
     if groups is not None:
         encode_groups(groups, len(y))  # raises if a group is missing
         (groups,) = indexable(on_host(groups, "groups"))
-    y = np.asarray(y)
     classes = check_classes(y)
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
     scorer, metric = _scorer(estimator, prefix, scoring, len(classes))
@@ -286,7 +285,8 @@ def _with_loss(estimator, prefix, loss):
         changed["loss_params"] = None
         unused = {"tau", "sigma"} - {*OF_LABELS[loss].params}
         changed |= {each: getattr(TopKClassifier, each) for each in unused}
-    return with_params(estimator, {f"{prefix}{name}": each for name, each in changed.items()})
+    changed = {f"{prefix}{name}": each for name, each in changed.items()}
+    return clone(estimator).set_params(**changed)
 
 
 def candidates_of(estimators, grid):

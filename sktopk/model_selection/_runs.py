@@ -159,10 +159,8 @@ def requests_groups(scorer):
     return bool(get_routing_for_object(scorer).consumes("score", {"groups"}))
 
 
-def with_params(estimator, params, seed=None):
+def with_params(estimator, params, seed):
     """Return a clone with `params` set, and with every `random_state` set to `seed`."""
     copy = clone(estimator).set_params(**params)
-    if seed is None:
-        return copy
     names = [n for n in copy.get_params(deep=True) if n.split("__")[-1] == "random_state"]
     return copy.set_params(**dict.fromkeys(names, seed))

@@ -21,9 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* is ignored by method")
 def test_too_few_samples_give_full_sets_and_a_warning_with_the_needed_number(coverage, n):
     X, y = draw(n - 1)
     clf = SetClassifier(frozen(), method="lac", coverage=coverage)
-    message = (
-        rf"={coverage} needs at least {n} calibration samples; got {n - 1}: every set holds all"
-    )
+    message = rf"={coverage} needs at least {n} calibration samples; got {n - 1}: every set holds"
     with pytest.warns(UserWarning, match=message):
         clf.fit(X, y)
     assert clf.threshold_ == -np.inf
