@@ -347,8 +347,6 @@ def several_groups(code):
 
 def check_groups_of_both(target, groups):
     """Raise an error if no group of a ranking has both classes, and warn if few have."""
-    known = groups >= 0  # -1 stands for samples of weight 0
-    groups, target = groups[known], target[known]
     n_groups = len(np.unique(groups))
     n_both = len(np.intersect1d(groups[target == 0], groups[target == 1]))
     which = f"{n_both} of {n_groups} groups have both classes"

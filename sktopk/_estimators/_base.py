@@ -335,9 +335,6 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             if interrupted is not None:
                 raise interrupted
             _finish.finish(new, data)
-            # Delete out-of-fold scores of an earlier `fit`: the networks now train on all samples.
-            for name in ("oob_score_", "oob_decision_function_"):
-                vars(new).pop(name, None)
         assign(self, fitted_attributes(new))
         del new.net_
         return self
@@ -401,9 +398,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def _started(self):
         """Return a new estimator with the same parameters, on which `fit` can work."""
         params = self.get_params(deep=False)
-        new = type(self)(**params)
         # Copy the containers, because a user may change them after the fit.
         copies = {k: copy(v) for k, v in params.items() if isinstance(v, dict | list | np.ndarray)}
+        new = type(self)(**params | copies)
         new._fit_params_ = params | copies
         return new
 
@@ -428,11 +425,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         return state
 
     def __setstate__(self, state):
-        state = dict(state)
-        net = state.pop("net_", None)
         super().__setstate__(state)
-        if net is not None:
-            self.net_, self._task_ = unpacked(self, net)
+        if "net_" in state:
+            self.net_, self._task_ = unpacked(self, state["net_"])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return all parameters. `deep` adds the entries of `net_params` and `loss_params`."""

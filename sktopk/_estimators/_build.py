@@ -31,8 +31,7 @@ PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
 def split_params(estimator, training):
     """Return two dicts: the arguments of the module, and the other arguments of the skorch net."""
     net_params, module = dict(estimator.net_params or {}), estimator.module
-    of_module = [key for key in net_params if key.startswith("module__")]
-    params = {key[8:]: net_params.pop(key) for key in of_module}
+    params = {key[8:]: net_params.pop(key) for key in [*net_params] if key.startswith("module__")}
     if module in OURS:
         params["hidden_layer_sizes"] = estimator.hidden_layer_sizes
         if training.cosines_for:
@@ -80,8 +79,7 @@ def build_net(estimator, task, dtypes, seed, device):
         loss.to(dtype)  # tensors such as class weights get the dtype of the network
     with isolated_rng(device, seed=seed) if draws else nullcontext():
         built = _build_module(module, sizes, n_members, module_params, own)
-        has_float64 = any(each.dtype == torch.float64 for each in built.parameters())
-        if draws and dtype == torch.float32 and has_float64:
+        if dtype == torch.float32 and any(p.dtype == torch.float64 for p in built.parameters()):
             warn(
                 "float64 weights of module become float32. To keep float64, pass X in float64 and "
                 "set batch_size to at least the number of samples"

@@ -112,8 +112,7 @@ def scores_as_unseen(scores, unseen, target, weight):
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):
         of_class = target == label
-        there = of_class & (weight > 0)
-        members = zip(scores[there].T, unseen[there].T, strict=True)
+        members = zip(scores[of_class].T, unseen[of_class].T, strict=True)
         if min(len(np.unique(_rounded(own[left_out]))) for own, left_out in members) < LEAST_UNSEEN:
             few = np.where(unseen[of_class], scores[of_class], np.nan)
             scores[of_class] = np.nanmean(few, axis=1, keepdims=True)

@@ -11,7 +11,6 @@ from sktopk._common._input import (
     check_labels,
     check_length,
     check_rows,
-    check_table,
     encode,
     encode_labels,
     listed,
@@ -62,11 +61,10 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
     )  # fmt: skip
     if hasattr(clf, "categories_") and world_size() > 1:
         raise ValueError("X must not have categories if several processes train: encode X first")
-    found = clf.classes_ if resumed else None
     if classes is not None:
         found = clf._check_classes(check_labels(classes, "classes"), "classes")
-    elif not resumed:
-        found = clf._check_classes(np.unique(joined(np.unique(data.y))[0]))
+    else:
+        found = clf.classes_ if resumed else clf._check_classes(joined(np.unique(data.y))[0])
     if resumed and not np.array_equal(found, clf.classes_):
         raise ValueError(f"classes must be those of the first call, {clf.classes_}; got {found}")
     clf.classes_ = found
@@ -134,7 +132,6 @@ def columns_with_missing(X):
 
 def check_validation(clf, X_val, y_val):
     """Check validation samples. Return them with class weights; warn of unknown labels."""
-    check_table(X_val)
     y_val = own_labels(X_val, y_val)
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"
@@ -180,11 +177,10 @@ def hold_out(clf, data, seed):
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
         fold = deal(order, target, n_folds)
-        dealt = fold >= 0
         # Rankings need both classes in each fold. Other tasks only need samples in each fold,
         # because `deal` never puts all samples of a class into one fold.
-        parts = fold[dealt] + n_folds * target[dealt] if is_ranking else fold[dealt]
-        if len(np.unique(parts)) == n_folds * (len(np.unique(target)) if is_ranking else 1):
+        parts = (fold + n_folds * target * is_ranking)[fold >= 0]
+        if len(np.unique(parts)) == n_folds * (1 + is_ranking):
             break
     else:
         return data, None, None
@@ -308,7 +304,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         data.weight,
         n_classes=len(clf.classes_),
         n_members=clf.n_estimators_,
-        batch_size=batches_and_epochs(clf, len(target))[0] if resumed else clf.batch_size_,
+        batch_size=batches_and_epochs(clf, len(target))[0],
         min_positives=task.training.min_positives,
         n_hard=net.criterion_.n_hard,
         generator=net.generator,

@@ -17,7 +17,7 @@ from sktopk._common._types import Label, RowsLike
 from sktopk._common._warnings import warn
 from sktopk._training._objectives import Mixture, TopLoss, TwoClassCrossEntropy
 from sktopk.losses._accuracy_at_top import SURROGATES
-from sktopk.losses._thresholds import in_group
+from sktopk.losses._thresholds import _Ranked, in_group
 from sktopk.metrics._ranking import check_true, row_weights
 
 from ._base import BaseNetClassifier
@@ -328,7 +328,7 @@ class TopClassifier(RankingClassifier):
     def _make_task(self):
         task = super()._make_task()
         if hasattr(self, "k"):
-            most = max(1, int(self._total(self._threshold().of)))
+            most = max(1, int(self._total(self._threshold().of) * (1 + 1e-9)))
             self.k_ = self.k if hasattr(self, "n_groups_") else min(self.k, most)
         return task
 
@@ -341,7 +341,7 @@ class TopClassifier(RankingClassifier):
     def _check_rank(self, groups):
         """Warn if k is larger than the number of samples among which it is a rank."""
         of = self._threshold().of
-        most, what = max(1, int(self._total(of))), {"all": "samples"}.get(of, of)
+        most, what = max(1, int(self._total(of) * (1 + 1e-9))), {"all": "samples"}.get(of, of)
         for name, k in {"k": self.k, "loss__k": (self.loss_params or {}).get("k")}.items():
             if not isinstance(k, Integral):
                 continue
@@ -353,12 +353,12 @@ class TopClassifier(RankingClassifier):
     def _cut(self, scores, positive, weight):
         """Return the lowest score that is predicted as positive, from float64 tensors."""
         threshold = self._threshold()
-        if getattr(threshold, "k", None) is not None and not hasattr(self, "n_groups_"):
+        if isinstance(threshold, _Ranked) and threshold.k and not hasattr(self, "n_groups_"):
             # k is a rank in the whole training set. For a part of this set, reduce k in proportion.
             own = float(weight[in_group(positive, threshold.of)].sum())
             share = min(1.0, own / max(self._total(threshold.of), 1e-300))
             threshold = dataclasses.replace(threshold, k=max(1, round(threshold.k * share)))
-        return torch.as_tensor(threshold(scores, positive, weight))
+        return threshold(scores, positive, weight)
 
 
 def cuts(scores, positive, weight):

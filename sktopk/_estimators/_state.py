@@ -33,10 +33,10 @@ READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
 
 
 def resumed(estimator):
-    """Return a new estimator with the fitted attributes and the parameters of the last fit."""
+    """Return a new estimator with parameters and attributes of the last fit, but no `oob_*`."""
     params, of_fit = estimator.get_params(deep=False), estimator._fit_params_
     new = type(estimator)(**{k: v if k in READ_AGAIN else of_fit[k] for k, v in params.items()})
-    vars(new).update(fitted_attributes(estimator))
+    vars(new).update({k: v for k, v in fitted_attributes(estimator).items() if k[:4] != "oob_"})
     return new
 
 

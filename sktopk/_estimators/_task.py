@@ -27,17 +27,12 @@ def midway_below(scores, t):
     below = float(scores[scores < t - rounding(scores, t)].max(initial=-np.inf))
     if below == -np.inf:
         return t - rounding(scores, t)
-    middle = (t + below) / 2
-    return middle if middle < t else below
+    return (t + below) / 2
 
 
 def midway_above(scores, t):
     """Return a threshold midway between the score t and the next higher score."""
-    above = float(scores[scores > t + rounding(scores, t)].min(initial=np.inf))
-    if above == np.inf:
-        return t + rounding(scores, t)
-    middle = (t + above) / 2
-    return middle if middle < above else t
+    return -midway_below(-scores, -t)
 
 
 def rounding(scores, t):
@@ -150,9 +145,9 @@ class RankingTask:
         scores, positive = scores[:, 0], target == 1
         values = [*map(torch.from_numpy, (scores.astype(np.float64), positive, weight))]
         lists = [slice(None)] if groups is None else groups_of_both(positive, groups)
-        each = [self.cut(*(value[rows] for value in values)) for rows in lists]
-        t = np.median(found) if (found := [*filter(np.isfinite, map(float, each))]) else np.nan
-        return {"threshold_": self.midway(scores, t)} if np.isfinite(t) else {}
+        found = [float(self.cut(*(value[rows] for value in values))) for rows in lists]
+        found = [t for t in found if np.isfinite(t)]
+        return {"threshold_": self.midway(scores, np.median(found))} if found else {}
 
     def above(self, scores, fitted=None):
         """Return the scores minus the threshold, a float64 array (n_samples,)."""
@@ -170,7 +165,7 @@ class RankingTask:
 
     def proba(self, scores, fitted=None):
         proba = calibrated_proba(*getattr(fitted, "calibration_", (1.0, 0.0)), scores[:, 0])
-        return proba[:, ::-1] if self.turned and fitted is not None else proba
+        return proba[:, ::-1].copy() if self.turned and fitted is not None else proba
 
     def calibration_weights(self, target, weight):
         return weight
