@@ -118,10 +118,9 @@ class StratifiedBatchSampler:
 
     def _shuffled(self, rows, n):
         """Return `n` indices from `rows` in random order. Use all indices before repeating any."""
-        if not n:
-            return rows[:0]
-        order = [evenly(rows, self.fold, self.generator) for _ in range(-(-n // len(rows)))]
-        return torch.cat(order)[:n]
+        n_orders = -(-n // max(1, len(rows)))
+        order = [evenly(rows, self.fold, self.generator) for _ in range(n_orders)]
+        return torch.cat([rows[:0], *order])[:n]
 
 
 class StratifiedBatches(StratifiedBatchSampler):
@@ -157,8 +156,7 @@ class ShuffledBatches:
         self.fold = fold
 
     def __len__(self):
-        n_batches = -(-self.n_samples // self.batch_size)
-        return n_batches - (n_batches > 1 and self.n_samples % self.batch_size == 1)
+        return -(-self.n_samples // self.batch_size) - (self.n_samples % self.batch_size == 1)
 
     def __iter__(self):
         order = evenly(torch.arange(self.n_samples), self.fold, self.generator)

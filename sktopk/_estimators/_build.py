@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import torch
@@ -84,7 +84,8 @@ def build_net(estimator, task, dtypes, seed, device):
                 "float64 weights of module become float32. To keep float64, pass X in float64 and "
                 "set batch_size to at least the number of samples"
             )
-        built.to(dtype)
+        for each in [*built.parameters(), *built.buffers()]:  # `to` would make complex numbers real
+            each.data = each.data.to(dtype) if each.is_floating_point() else each.data
         if isinstance(built, TabularMLP):
             built.encoder.center = built.encoder.center.to(row_dtype)
             built.encoder.scale = built.encoder.scale.to(row_dtype)
@@ -140,8 +141,9 @@ def _build_module(module, sizes, n_members, params, generator):
         except TypeError:
             check_call(module, "module", "n_features", "n_outputs", **packed, **params)
             raise
-        if not isinstance(module, type):  # a function may return the same network in each call
-            built = copy.deepcopy(built)
+        if module not in OURS:
+            with suppress(RuntimeError):  # torch cannot copy some networks
+                built = copy.deepcopy(built)  # networks of several calls may share trained layers
         if not isinstance(built, torch.nn.Module):
             raise TypeError(f"module must build an nn.Module; got {type(built).__name__}")
         if any(torch.nn.parameter.is_lazy(p) for p in built.parameters()):

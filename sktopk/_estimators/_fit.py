@@ -86,7 +86,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
             raise ValueError("sample_weight times class_weight must not be 0 for every sample")
         of_class = total(np.bincount(index, weight, n_classes))
     clf.class_count_ = seen
-    clf._n_seen_ = total(np.count_nonzero(weight)) + (clf._n_seen_ if resumed else 0)
+    clf._n_seen_ = total(len(weight)) + (clf._n_seen_ if resumed else 0)
     clf._class_total_ = of_class + (clf._class_total_ if resumed else 0)
     if clf._missing_ is not None and not resumed:
         # Omit missing-value indicators that are constant in training: they would not be trained.

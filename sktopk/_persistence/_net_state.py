@@ -178,10 +178,6 @@ def load_net_state(net, state):
         noise.set_state(state["noise"].cpu())
     net.criterion_.load_state_dict(state["criterion"])
     net.history_[:] = state["history"]
-    # Restore the smallest loss so far, because skorch's callback `train_loss` needs this loss.
-    if (recorder := dict(net.callbacks_).get("train_loss")) is not None:
-        losses = (row["train_loss"] for row in state["history"] if "train_loss" in row)
-        recorder.best_score_ = min(losses, default=float("inf"))
 
 
 def mapped(value, change):

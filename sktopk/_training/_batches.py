@@ -64,16 +64,16 @@ class Rows:
         self, X, device, dtype, *, resident=False, sparse=False, loading=None, encoded=False
     ):
         self.device, self.dtype, self.encoded = device, dtype, encoded
-        self.loading = loading if isinstance(X, LazyRows) else None
+        self.loading = loading if isinstance(X, LazyRows) and not hasattr(X, "nnz") else None
         n_numbers = X.shape[0] * X.shape[1]
         self._sparse = sparse and X.shape[1] >= SPARSE_COLUMNS and X.nnz <= SPARSE_SHARE * n_numbers
         is_array = isinstance(X, np.ndarray)
         resident = resident and is_array and (X.base is None or not is_memory_map(X))
         self.resident = resident and X.size * dtype.itemsize <= RESIDENT_SHARE * free_memory(device)
-        if resident and not X.flags.writeable:
+        if resident and not X.flags.carray:
             X = X.copy()  # arrays from data frames are read-only
-        if is_array and X.flags.writeable:
-            X = torch.from_numpy(np.ascontiguousarray(X))
+        if is_array and X.flags.carray:
+            X = torch.from_numpy(X)
             if self.resident:
                 X = X.to(device=device, dtype=dtype)
         self._X = X
@@ -367,13 +367,13 @@ def totals_of(place, weight, shape, device, drawn=None, seen=None):
     `place` has the part and the class of each sample, as a flat index of an array of this shape.
     With a mask `drawn` (n_members, n_parts), return totals of the parts that each network draws.
     """
-    count = np.bincount(place[weight > 0], minlength=math.prod(shape)).reshape(shape)
-    weight_of = np.bincount(place, weight, math.prod(shape)).reshape(shape)
+    values = weight > 0, weight, None  # numbers with weights, sums of weights, numbers
+    count, weight_of, n = (np.bincount(place, w, math.prod(shape)).reshape(shape) for w in values)
     if drawn is not None:
         # Add the drawn folds of each network: subtraction of the held-out fold would be less exact.
-        count, weight_of = (total(drawn @ each) for each in (count, weight_of))
+        count, weight_of, n = (total(drawn @ each) for each in (count, weight_of, n))
     mean = (weight_of / np.maximum(count, 1)).clip(min=1e-300)
-    unit = weight_of.sum(1) / np.maximum(count.sum(1), 1)
+    unit = weight_of.sum(1) / np.maximum(n.sum(1), 1)
     if seen is not None:
         weight_of = np.broadcast_to(seen[0], weight_of.shape).astype(np.float64)
         unit = weight_of.sum(1) / seen[1]

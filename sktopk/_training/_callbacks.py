@@ -10,7 +10,6 @@ from skorch.callbacks import (
     Checkpoint,
     EarlyStopping,
     EpochScoring,
-    LRScheduler,
     PassthroughScoring,
 )
 
@@ -23,10 +22,7 @@ HOLD_OUT = "pass X_val and y_val, or set calibration or n_iter_no_change"
 
 def copied_weights(module):
     """Return a copy of the state dict of a module."""
-    return {
-        name: value.clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
-        for name, value in module.state_dict().items()
-    }
+    return copy.deepcopy(dict(module.state_dict()))
 
 
 class ProgressBar(Callback):
@@ -94,11 +90,9 @@ class Validation(Callback):
             self.best_, self.epoch_ = value, n_epochs
             self.weights_ = copied_weights(net.module_)
         net.history.record("valid_score_best", self.epoch_ == n_epochs)
-        if self.patience is None:
-            self.keeps_best_ = is_significant(self.best_ - value, weight, cluster)
-        else:
-            self.keeps_best_ = True
-            net.stop_training = n_epochs - self.epoch_ >= self.patience
+        waits = self.patience is not None
+        self.keeps_best_ = waits or is_significant(self.best_ - value, weight, cluster)
+        net.stop_training |= waits and n_epochs - self.epoch_ >= self.patience
 
     def on_train_end(self, net, X=None, y=None, **kwargs):
         if not self.keeps_best_:
@@ -125,8 +119,8 @@ def kept_epoch(callbacks, history):
         if isinstance(each, Validation):
             epoch = each.epoch_
         elif isinstance(each, EarlyStopping) and each.load_best:
-            epoch = each.best_epoch_ or epoch
-        elif isinstance(each, Checkpoint) and each.load_best and each.event_name is not None:
+            epoch = each.best_epoch_ if 0 < each.best_epoch_ < len(history) else epoch
+        elif isinstance(each, Checkpoint) and each.load_best and each.monitor and each.event_name:
             saved = [i for i, row in enumerate(history, 1) if row.get(each.event_name)]
             epoch = saved[-1] if saved else epoch
     return epoch
@@ -159,7 +153,7 @@ def has_monitored(callback, net, has_val, is_fit):
     If the entry is missing, raise ValueError in `fit`. `partial_fit` skips the callback (False).
     """
     monitor, last = getattr(callback, "monitor", None), net.history[-1]
-    is_plateau = isinstance(callback, LRScheduler) and callback.policy == "ReduceLROnPlateau"
+    is_plateau = getattr(callback, "policy_", None) is torch.optim.lr_scheduler.ReduceLROnPlateau
     monitors = is_plateau or isinstance(callback, EarlyStopping | Checkpoint)
     if not monitors or not isinstance(monitor, str) or monitor in last:
         return True

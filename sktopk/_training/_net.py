@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from skorch import NeuralNetClassifier
-from skorch.callbacks import Callback, EpochTimer, LRScheduler, PassthroughScoring, PrintLog
+from skorch.callbacks import Callback, EpochTimer, LRScheduler, PrintLog
 from skorch.dataset import Dataset
 
 from sktopk._common._process import (
@@ -187,9 +187,8 @@ class Net(NeuralNetClassifier):
         return Rows(encoded, rows.device, self.settings.dtype, resident=True, encoded=True)
 
     def get_default_callbacks(self):
-        loss = PassthroughScoring("train_loss", on_train=True)
         log = [("print_log", PrintLog())] if self.verbose > 1 else []
-        return [("epoch_timer", EpochTimer()), ("train_loss", loss), *log]
+        return [("epoch_timer", EpochTimer()), *log]
 
     def fit(self, *args, **kwargs):
         raise TypeError("net_ cannot be trained alone: call fit or partial_fit of the estimator")
@@ -215,9 +214,8 @@ class Net(NeuralNetClassifier):
         sets["dataset_valid"] = Dataset(unseen.X, unseen.target) if has_val else None
         average = WeightAverage(self.module_, len(batches) if is_fit else 1)
         self.run = run = Run(batches, torch.from_numpy(data.weight), average)
-        rates = [group["lr"] for group in self.optimizer_.param_groups]
         if is_fit and not any(isinstance(each, LRScheduler) for _, each in own):
-            run.rates = rates
+            run.rates = [group["lr"] for group in self.optimizer_.param_groups]
         last_good = copied_weights(self.module_) if self.history_ else None
         with self.isolated():
             self.notify("on_train_begin", X=X, y=y)
@@ -259,8 +257,8 @@ class Net(NeuralNetClassifier):
                     if isinstance(callback, LRScheduler):
                         # The scheduler refers to the optimizer, which cannot be saved in a file.
                         vars(callback).pop("lr_scheduler_", None)
-                for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
-                    group["lr"] = rate if run.rates else group["lr"]
+                for group, rate in zip(self.optimizer_.param_groups, run.rates or (), strict=False):
+                    group["lr"] = rate
                 self.keep_rng_state()
         return None
 
@@ -310,7 +308,10 @@ class Net(NeuralNetClassifier):
         self._check_finite(torch.from_numpy(losses))
         # With groups, the factors `Lists.share` are for the plain mean over minibatches.
         mean = losses @ n_samples / n_samples.sum() if batches.groups is None else losses.mean()
+        earlier = [row["train_loss"] for row in self.history[:-1]]
         self.history.record_batch("train_loss", mean.item())
+        self.history.record("train_loss", mean.item())
+        self.history.record("train_loss_best", mean.item() < min(earlier, default=math.inf))
         self.history.record_batch("train_batch_size", sum(sizes))
         self.history.record("train_batch_count", len(sizes))
         if thresholds:
@@ -389,10 +390,6 @@ class Net(NeuralNetClassifier):
 
     def decision_function(self, X):
         return self.settings.task.decide(scores_of(self, X))
-
-    def predict(self, X):
-        y_score = self.decision_function(X)
-        return (y_score > 0).astype(int) if y_score.ndim == 1 else y_score.argmax(axis=1)
 
     def predict_proba(self, X):
         return self.settings.task.proba(scores_of(self, X))

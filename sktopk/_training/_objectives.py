@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from sktopk.losses._accuracy_at_top import SURROGATES, check_errors, distance, largest_score
 from sktopk.losses._cross_entropy import cross_entropy_loss
 from sktopk.losses._loss import REDUCTIONS, LossModule, as_tensor, nan_above, reduce
-from sktopk.losses._thresholds import Largest, within_group
+from sktopk.losses._thresholds import within_group
 
 # Label smoothing of cross-entropy. It increases top-1 accuracy.
 LABEL_SMOOTHING = 0.1
@@ -155,22 +155,19 @@ class TwoClassCrossEntropy(Objective):
 
     def forward(self, scores, target, weight, drawn):
         scores, positive = scores.squeeze(-1), target.bool()
-        share = proportional(positive, weight, drawn.totals)
-        if weight is not None:
-            share, scores = share * weight, scores.masked_fill(weight == 0, 0.0)
+        share = proportional(positive, drawn.totals)
+        share = share if weight is None else share * weight
         return F.binary_cross_entropy_with_logits(
             scores, positive.to(scores.dtype), share.to(scores.dtype), reduction="none"
         ).sum(1)
 
 
-def proportional(positive, weight, totals):
+def proportional(positive, totals):
     """Return factors that give the classes the proportions of each network's training set.
 
     Over the classes with samples, the sum of the factors times the weights is about 1.
     """
     n_samples, n_positives = positive.shape[1], positive.sum(1)
-    if weight is not None:
-        n_samples, n_positives = (weight > 0).sum(1), (positive & (weight > 0)).sum(1)
     # Estimate the weight of each class in the minibatch: its number of samples times `totals.mean`.
     seen = torch.stack([n_samples - n_positives, n_positives]) * totals.mean
     share = totals.weight / totals.weight.sum(0) / seen.clamp(min=1e-300)
@@ -235,9 +232,8 @@ class TopLoss(Objective):
         self.threshold_now = found.mean() if len(found) else t[0].detach()
         if drawn.n_hard:
             of, key = getattr(self.threshold, "of", "all"), scores.detach()
-            smallest = of == "positives" and not isinstance(self.threshold, Largest)
             absent = within_group(own, positive, of) == 0
-            key = (-key if smallest else key).masked_fill(absent, -math.inf)
+            key = (-key if of == "positives" else key).masked_fill(absent, -math.inf)
             self.hardest = key.topk(min(drawn.n_hard, key.shape[1]), dim=1).indices
         largest, losses = largest_score(scores.detach(), weight), []
         scores, positive = scores[:, :n_fresh], positive[:, :n_fresh]
@@ -291,7 +287,7 @@ class BatchLoss(Objective):
         scores, positive = scores.squeeze(-1), target == 1
         weight = torch.ones_like(scores, dtype=torch.float64) if weight is None else weight
         if drawn.lists is None:
-            weight = weight * proportional(positive, weight, drawn.totals) * len(scores[0])
+            weight = weight * proportional(positive, drawn.totals) * len(scores[0])
             values = zip(scores, positive, weight.to(scores.dtype), strict=True)
             return torch.stack([self.loss(s, y, sample_weight=w) for s, y, w in values])
         lists = drawn.lists

@@ -22,8 +22,7 @@ def score_chunks(net, X, module=None):
     module, settings, rows = module or net.module_, net.settings, net.rows(X)
     note_threads()
     training = [part for part in net.module_.modules() if part.training]
-    if training:
-        net.module_.eval()
+    net.module_.eval()
     try:
         for x in rows.read(rows.chunks(settings.n_members * settings.task.n_outputs)):
             # Predict without mixed precision, because rounding would cause ties between scores.
