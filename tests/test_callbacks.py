@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import accuracy_score, get_scorer, log_loss, make_scorer, roc_auc_score
 from skorch.callbacks import BatchScoring, Callback, EarlyStopping, EpochScoring, LRScheduler
+from torch.utils.data import Dataset
 
 from sktopk import AUCClassifier, PatMatClassifier, TopKClassifier
 from sktopk.metrics import make_top_scorer, make_topk_scorer
@@ -125,6 +126,29 @@ def test_ctrl_c_keeps_the_network_of_the_last_epoch_and_raises(n_estimators):
     assert clf.n_iter_ == 5
     check_same({**clf.net_.module_.state_dict()}, interrupt.state)
     assert clf.predict_topk(ROWS).shape == (300, 2)
+
+
+def test_ctrl_c_while_held_out_samples_are_scored_keeps_the_best_epoch():
+    class HeldOut(Dataset):
+        def __len__(self):
+            return 100
+
+        def __getitem__(self, i):
+            if len(states) == 3:
+                raise KeyboardInterrupt
+            return ROWS[200 + i], Y[200 + i]
+
+    states = []
+
+    def weights(net):
+        return {name: value.clone() for name, value in net.module_.state_dict().items()}
+
+    keep = hook(on_epoch_end=lambda self, net, **kwargs: states.append(weights(net)))
+    clf = quick(callbacks=[keep], n_iter_no_change=50, n_estimators=1)
+    with pytest.warns(UserWarning, match="after epoch 4"), pytest.raises(KeyboardInterrupt):
+        clf.fit(ROWS[:200], Y[:200], X_val=HeldOut())
+    assert clf.n_iter_ == 4
+    check_same(weights(clf.net_), states[clf.kept_epoch_ - 1])
 
 
 def test_a_callback_that_raises_keyboard_interrupt_ends_the_training_early():

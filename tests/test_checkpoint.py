@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+from datetime import datetime
 from functools import partial
 
 import numpy as np
@@ -127,6 +128,17 @@ def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_p
     assert clf.n_iter_ == 4
     assert counted(clf.fit, X, Y, checkpoint=tmp_path / "file") == 2
     check_same(fitted_state(clf), fitted_state(quick(**params).fit(X, Y)))
+
+
+def test_a_checkpoint_can_be_read_if_a_callback_records_other_objects(tmp_path):
+    def record(self, net, **kwargs):
+        net.history.record("at", datetime.now())
+        net.history.record("names", np.array(["a", "b"]))
+
+    with crashing(after=3):
+        quick(callbacks=[crashes.hook(on_epoch_end=record)]).fit(X, Y, checkpoint=tmp_path / "file")
+    clf = quick(callbacks=[crashes.hook(on_epoch_end=record)])
+    assert counted(clf.fit, X, Y, checkpoint=tmp_path / "file") == 3
 
 
 def test_a_fit_without_seed_continues_with_its_random_state(tmp_path):

@@ -261,12 +261,21 @@ def test_a_loss_of_weighted_samples_has_to_return_their_mean():
         clf.fit(X, OF_FOUR, sample_weight=1.0 + OF_FOUR)
 
 
-def test_copies_are_trained_if_a_function_always_returns_the_same_network():
-    network = nn.Linear(3, 4)
-    before = network.weight.detach().clone()
-    members = fit("labels", module=lambda *sizes: network, n_estimators=2).net_.module_
-    assert torch.equal(network.weight, before)
-    assert not torch.equal(members[0].weight, members[1].weight)
+@pytest.mark.parametrize("kind", ["class", "function"])
+def test_copies_are_trained_if_the_built_networks_share_a_layer(kind):
+    shared = nn.Linear(3, 4)
+    shared.register_buffer("angle", torch.tensor(1j))
+    before = shared.weight.detach().clone()
+
+    class Network(nn.Sequential):
+        def __init__(self, n_features, n_outputs):
+            super().__init__(shared)
+
+    module = Network if kind == "class" else lambda *sizes: nn.Sequential(shared)
+    members = fit("labels", module=module, n_estimators=2).net_.module_
+    assert torch.equal(shared.weight, before)
+    assert not torch.equal(members[0][0].weight, members[1][0].weight)
+    assert members[0][0].angle == 1j
 
 
 def test_accuracy_no_better_than_random_gives_a_warning():

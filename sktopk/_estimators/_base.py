@@ -76,7 +76,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Weight decay of AdamW. In the default network, it applies to hidden layers only. For another
         optimizer, set "optimizer__weight_decay" in `net_params` instead.
     batch_size : int or "auto", default="auto"
-        Number of samples per minibatch. "auto" is 1/20 of all samples, clipped to [64, 256].
+        Number of samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None

@@ -3,7 +3,7 @@
 import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -109,7 +109,7 @@ class RankingClassifier(BaseNetClassifier):
         groups: ArrayLike | None = None,
         X_val: RowsLike | None = None,
         y_val: ArrayLike | None = None,
-        checkpoint: str | None = None,
+        checkpoint: Any = None,
     ) -> Self:
         r"""Train the network. With G groups, the loss L is the mean of the losses of the groups.
 

@@ -52,7 +52,8 @@ def _described(value):
     """Return a text for comparisons, without the addresses of objects."""
     if isinstance(value, list | tuple):
         return str([*map(_described, value)])
-    if isinstance(value, Number | str | dict | np.ndarray | torch.nn.Module | None):
+    kinds = Number | str | dict | np.ndarray | torch.nn.Module | None
+    if isinstance(value, kinds) or dataclasses.is_dataclass(value):  # such as KthLargest
         return str(value)
     return getattr(value, "__qualname__", type(value).__qualname__)
 

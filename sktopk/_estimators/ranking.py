@@ -174,7 +174,8 @@ class ThresholdClassifier(TopClassifier):
     threshold : callable, default=KthLargest("all", tau=0.01)
         Function ``threshold(scores, positive, weight)`` that returns t, or an instance of
         :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
-        :class:`sktopk.losses.SurrogateQuantile`. Their `k` is a rank in the whole training set.
+        :class:`sktopk.losses.SurrogateQuantile`. Their `k` is a rank in the whole training set. A
+        function must return a t that increases by c if all scores increase by c.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Errors in the loss: positives below t or negatives above t. For both, pass a dict: for
         lambda_1 = 0.1 and lambda_2 = 0.9, ``{"false_positives": 0.1, "false_negatives": 0.9}``.

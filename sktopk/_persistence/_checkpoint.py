@@ -254,6 +254,9 @@ class Attributes:
 
 def _plain(value):
     """Return a tensor or plain value, which ``torch.load(weights_only=True)`` can read."""
-    if isinstance(value, np.generic):
-        return value.item()
-    return None if callable(value) and not isinstance(value, torch.Tensor) else to_tensor(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, torch.Tensor | int | float | str):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        return to_tensor(value)
+    return None if callable(value) else str(value)

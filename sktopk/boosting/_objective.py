@@ -1,6 +1,7 @@
 """Losses of `sktopk.losses` as objectives for boosted trees."""
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -175,7 +176,7 @@ class Objective:
                 raise TypeError(f"loss={self.loss!r} takes no groups: use a loss of rankers")
             params["groups"] = torch.from_numpy(group_codes(group, len(score)))
         if "class_counts" in self._takes and "class_counts" not in params | own:
-            counts = np.bincount(target, weight, minlength=score.shape[1])
+            counts = np.bincount(target, weight, minlength=2 if score.ndim == 1 else score.shape[1])
             params["class_counts"] = torch.from_numpy(counts)
         if "generator" in self._takes and "generator" not in params | own:
             # The same seed gives the same noise in each boosting round.
@@ -185,16 +186,16 @@ class Objective:
 
 def _curvature(value, scores):
     """Return gradient and "curvature" Hessian. A zero Hessian is None; both are if undefined."""
+    found = curvature = None
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
+        found = gradient.detach()
+        if gradient.requires_grad:
+            along = (gradient * found.sign()).sum()
+            (curvature,) = torch.autograd.grad(along, scores, allow_unused=True)
     except RuntimeError as error:
-        if "differentiated once" not in str(error):
+        if not re.search("differentiated once|not implemented", str(error)):
             raise
-        return None, None
-    found, curvature = gradient.detach(), None
-    if gradient.requires_grad:
-        along = (gradient * found.sign()).sum()
-        (curvature,) = torch.autograd.grad(along, scores, allow_unused=True)
     return found, curvature.abs() if curvature is not None and curvature.any() else None
 
 

@@ -125,6 +125,9 @@ def test_the_loss_may_be_a_function_of_the_user():
     assert gradient[score.argmax()] > 0
     with pytest.raises(TypeError, match="does not take sample_weight"):
         own(target, score, 1.0 + target)
+    # torch has no second derivative of this loss.
+    _, hessian = objective(torch.nn.MultiMarginLoss(), log_loss_share=0)(*rows("smooth_topk"))
+    assert hessian.min() > 0
 
 
 def test_an_objective_can_be_pickled_and_cloned():

@@ -342,6 +342,7 @@ def test_functions_keep_their_own_k_and_a_class_may_have_weight_0(binary):
         ({"k": 0}, ValueError, "k must be an integer >= 1 or a fraction"),
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),
         ({"lightgbm_params": {"eta": 0.9}}, ValueError, "'eta': use learning_rate"),
+        ({"lightgbm_params": {"cat_feature": [0]}}, ValueError, "'cat_feature': use X"),
         ({"lightgbm_params": {"linear_tree": True}}, ValueError, "must not set linear_tree"),
         ({"lightgbm_params": {"boosting": "rf"}}, ValueError, "must not set boosting='rf'"),
         ({"lightgbm_params": {"boost": "dart"}}, ValueError, "boost must not be 'dart'"),

@@ -54,6 +54,13 @@ def test_gradient_is_a_subgradient_where_scores_tie(case):
             assert case(scores + step, target) >= bound - 1e-12, (scores, target, step)
 
 
+def test_kinks_that_differ_only_by_rounding_share_the_gradient():
+    scores = torch.tensor([1.5, -0.1, 0.1, 1.9, 0.3, -0.2], dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([0, 1, 0, 1, 1, 1])
+    losses.recall_at_precision_loss(scores, target, precision=0.9, margin=0.1).backward()
+    assert scores.grad.tolist() == pytest.approx([9, -3.5, 0, 0, -2, -3.5])
+
+
 @every(PROGRAMS)
 def test_ties_have_equal_gradients_and_the_gradient_at_equal_scores_reduces_the_loss(case):
     scores, target = binary_batch(n_samples=12)

@@ -13,6 +13,7 @@ SMALLEST = 1e-35
 MANAGED = {
     "loss": "objective objective_type app application loss boost_from_average",
     "y": "num_class num_classes",
+    "X": "categorical_feature categorical_features cat_feature categorical_column cat_column",
     "n_estimators": "num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds "
     "nrounds num_boost_round n_estimators max_iter",
     "learning_rate": "learning_rate shrinkage_rate eta",
@@ -35,7 +36,7 @@ PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
 def check_columns(params, categories):
     """Check that parameters with one value per column fit the columns with categories."""
     for name, values in params.items():
-        if name not in PER_COLUMN or values is None or not len(values):
+        if name not in PER_COLUMN or values is None or not np.size(values):
             continue
         if many := categories.many:
             raise ValueError(

@@ -35,13 +35,7 @@ def labels_in_graphs(classes):
 
 def classifier_graph(onnx, outputs, classes):
     """Return the ONNX graph of a classifier. `classes` must come from `labels_in_graphs`."""
-    operators = import_extra("onnxscript", "to_onnx", "onnx").opset18
-
-    def stable_sort(x, stable=True, dim=-1, descending=False):
-        # torch cannot export a stable sort. Use the ONNX operator TopK: it keeps ties in order.
-        size = operators.Gather(operators.Shape(x), operators.Constant(value_ints=[dim]))
-        return operators.TopK(x, size, axis=dim, largest=int(descending))
-
+    import_extra("onnxscript", "to_onnx", "onnx")  # torch.onnx.export needs it
     # Trace with two samples, because torch treats a dimension of size 1 as constant.
     rows = torch.zeros((2, *outputs.row_shape), dtype=outputs.row_dtype)
     names = list(outputs.names)
@@ -56,7 +50,6 @@ def classifier_graph(onnx, outputs, classes):
                 input_names=["X"],
                 output_names=names,
                 opset_version=OPSETS[""],
-                custom_translation_table={torch.ops.aten.sort.stable: stable_sort},
                 verbose=False,
             )
     except Exception as error:  # torch raises many types

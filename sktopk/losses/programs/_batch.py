@@ -190,6 +190,8 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
     side = batch.sign * (of_rows(tau) - batch.kink)
+    # Rounding may separate kinks that are equal.
+    side = side.masked_fill(side.abs() < 1e-13 * (1 + batch.kink.abs()), 0.0)
     inside = multiplier * (side > 0)
     missing = -groups.sum(inside)
     at_kink = multiplier * ((side == 0) & (batch.sign * of_rows(missing) < 0))
