@@ -45,6 +45,7 @@ def assert_refused(function, arguments, error, says):
 
 
 Y, S, LABELS = 1 * (np.arange(40) % 4 == 1), X[:, 0], np.arange(40) % 3
+MASKED = np.ma.masked_equal(LABELS, 1)
 OF_SCORES = [
     ({"y_true": LABELS}, V, "y_true must hold two labels; got 3"),
     ({"y_true": S}, V, "y_true must hold two labels; got 40 values"),
@@ -62,6 +63,10 @@ OF_SCORES = [
     ({"sample_weight": -abs(S)}, V, "sample_weight must be finite"),
     ({"sample_weight": np.full(40, 1e307)}, V, "sample_weight .* finite sum; got .* up to 1e.307"),
     ({"ties": "first"}, V, "ties must be one of.*got 'first'"),
+    ({"y_true": MASKED}, V, "^y_true must have no masked entries; got 13 of 40"),
+    ({"y_score": np.ma.masked_where(Y == 1, S)}, V, "^y_score must have no masked .* 10 of 40"),
+    ({"sample_weight": MASKED}, V, "^sample_weight must have no masked entries; got 13 of 40"),
+    ({"groups": MASKED}, V, "^groups must have no masked entries; got 13 of 40"),
     ({"groups": [1]}, V, r"groups must have one entry per sample \(40\)"),
     ({"groups": ["a", np.nan] * 20}, V, "groups must not have missing values; got 20 of 40"),
 ]
@@ -85,13 +90,17 @@ OTHERS = [
     ("topk_accuracy_score", TOPK | {"labels": [0, 1]}, V, "labels must name the 3 columns"),
     ("topk_accuracy_score", TOPK | {"labels": [0, 1, 1]}, V, "labels must be distinct"),
     ("topk_accuracy_score", TOPK | {"y_true": 0 * LABELS}, V, "labels=None needs 3 distinct"),
+    ("topk_accuracy_score", TOPK | {"y_true": MASKED}, V, "^y_true must have no masked entries"),
     ("topk_accuracy_score", TOPK | {"y_score": np.ma.masked_greater(X, 2)}, V, "y_score.*masked"),
     ("topk_accuracy_score", TOPK | {"y_score": sparse.csr_array(X)}, V, "y_score must be a dense"),
     ("topk_accuracy_score", TOPK | {"average": "weighted"}, V, "average must be one of"),
     ("topk_accuracy_score", TOPK | {"sample_weight": np.full(40, 1e307)}, V, "sample_weight.* sum"),
     ("shot_accuracy_score", TOPK | {"class_counts": [1, 2]}, V, "class_counts must be 3 numbers"),
     ("set_coverage_score", COVERAGE | {"y_set": X}, V, "y_set must have .* True"),
+    ("set_coverage_score", COVERAGE | {"y_true": MASKED}, V, "^y_true must have no masked entries"),
     ("set_coverage_score", COVERAGE | {"labels": [0, 1]}, V, "labels must name the 3"),
+    ("set_size_score", {"y_set": np.ma.masked_equal(X > 0, True)}, V, "^y_set must have no masked"),
+    ("budget_table", {"y_true": MASKED, "y_score": S, "budgets": 1}, V, "^y_true must .* masked"),
     ("set_size_score", {"y_set": [["a"]]}, V, "y_set must have .* True"),
     ("make_topk_scorer", {"k": 0}, V, "k must be an integer >= 1"),
     ("make_top_scorer", {"name": "recall"}, V, "name must be one of.*got 'recall'"),

@@ -55,16 +55,10 @@ def expected():
 
 
 def settings():
-    return (
-        torch.get_rng_state().tolist(),
-        np.random.get_state()[1].tolist(),  # noqa: NPY002
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.get_num_threads(),
-        torch.get_default_dtype(),
-        torch.are_deterministic_algorithms_enabled(),
-        np.geterr(),
-    )
+    generators = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), np.geterr()
+    of_torch = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+    return generators, modes, of_torch, torch.get_num_threads()
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

@@ -46,15 +46,10 @@ def test_lightgbm_stops_early_by_a_metric_of_sktopk(binary):
     f = objective("accuracy_at_top", **TOP)
     start = np.full(1000, initial_score(y[:1000]))
     model = lightgbm.LGBMClassifier(objective=f, **SMALL | {"n_estimators": 100})
-    model.fit(
-        X[:1000],
-        y[:1000],
-        init_score=start,
-        **judged_by(X[1000:], y[1000:]),
-        eval_init_score=[start[:200]],
-        eval_metric=metric("positives_at_top"),
-        callbacks=[lightgbm.early_stopping(5, verbose=False)],
-    )
+    options = judged_by(X[1000:], y[1000:]) | {"eval_init_score": [start[:200]]}
+    options["callbacks"] = [lightgbm.early_stopping(5, verbose=False)]
+    options["eval_metric"] = metric("positives_at_top")
+    model.fit(X[:1000], y[:1000], init_score=start, **options)
     found = model.evals_result_["valid_0"]["positives_at_top"]
     scores = model.predict(X[1000:], raw_score=True)
     assert found[model.best_iteration_ - 1] == positives_at_top_score(y[1000:], scores)
@@ -65,14 +60,10 @@ def test_xgboost_trains_and_stops_early(binary):
     xgboost = pytest.importorskip("xgboost")
     X, y = binary
     weight = 0.5 + np.arange(1000) % 3
-    model = xgboost.XGBClassifier(
-        n_estimators=50,
-        n_jobs=1,
-        base_score=y[:1000].mean(),
-        objective=objective("accuracy_at_top", **TOP),
-        eval_metric=metric("positives_at_top", library="xgboost"),
-        early_stopping_rounds=5,
-    )
+    params = {"n_estimators": 50, "n_jobs": 1, "early_stopping_rounds": 5}
+    params |= {"base_score": y[:1000].mean(), "objective": objective("accuracy_at_top", **TOP)}
+    params["eval_metric"] = metric("positives_at_top", library="xgboost")
+    model = xgboost.XGBClassifier(**params)
     model.fit(X[:1000], y[:1000], sample_weight=weight, eval_set=[(X[1000:], y[1000:])], verbose=0)
     scores = model.predict(X[1000:], output_margin=True)
     found = model.evals_result()["validation_0"]["positives_at_top"]

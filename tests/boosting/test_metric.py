@@ -1,10 +1,7 @@
 """Evaluation functions compared with the score functions."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from sktopk import metrics
 from sktopk.boosting import metric
@@ -39,25 +36,3 @@ def test_lightgbm_group_sizes_give_the_same_score_as_group_labels():
     assert metric("precision_at_k", k=2)(Y, SCORE, group=[10, 30])[1] == expected
     with pytest.raises(ValueError, match="group must be None for name='bedroc'"):
         metric("bedroc")(Y, SCORE, group=[10, 30])
-
-
-def test_a_metric_can_be_pickled_and_cloned():
-    f = metric("precision_at_k", k=7)
-    for other in (pickle.loads(pickle.dumps(f)), clone(f, safe=False)):
-        assert other(Y, SCORE) == f(Y, SCORE)
-        assert repr(other) == "metric('precision_at_k', library='lightgbm', k=7)"
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: metric("auc"), "name must be one of 'precision_at_k'"),
-        (lambda: metric("precision_at_k"), "name='precision_at_k' requires k"),
-        (lambda: metric("precision_at_k", k=-1), "k must be"),
-        (lambda: metric("bedroc", library="catboost"), "library must be one of 'lightgbm', 'xgb"),
-        (lambda: metric("topk_accuracy", k=0), "k must be"),
-    ],
-)
-def test_wrong_arguments_of_metric_raise_errors_that_name_them(call, says):
-    with pytest.raises(ValueError, match=says):
-        call()

@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 
 from sktopk import losses
-from sktopk.boosting import initial_score, objective
+from sktopk.boosting import initial_score, metric, objective
 from sktopk.losses import KthLargest, SmoothTopKLoss, TopMean, TopPushKLoss
 from tests.losses.cases import function_called
 
@@ -130,12 +130,13 @@ def test_the_loss_may_be_a_function_of_the_user():
     assert hessian.min() > 0
 
 
-def test_an_objective_can_be_pickled_and_cloned():
+@pytest.mark.parametrize("f", [make("accuracy_at_top"), metric("precision_at_k", k=7)], ids=repr)
+def test_objectives_and_metrics_can_be_pickled_and_cloned(f):
     target, score = rows("accuracy_at_top")
-    f = make("accuracy_at_top")
     for other in (pickle.loads(pickle.dumps(f)), clone(f, safe=False)):
-        np.testing.assert_array_equal(other(target, score), f(target, score))
+        np.testing.assert_equal(other(target, score), f(target, score))
         assert repr(other) == repr(f)
+    assert repr(metric("bedroc", alpha=9)) == "metric('bedroc', library='lightgbm', alpha=9)"
 
 
 ROOT = objective(lambda scores, target: scores.abs().sqrt().sum())
@@ -159,9 +160,14 @@ ROOT = objective(lambda scores, target: scores.abs().sqrt().sum())
         (lambda: ROOT([0, 1], [0.0, 0.0]), ValueError, "gradient that is not finite"),
         (lambda: initial_score([]), ValueError, "y_true must have at least one label"),
         (lambda: initial_score([0.5]), ValueError, "nonnegative integers as labels; got 0.5"),
+        (lambda: metric("auc"), ValueError, "name must be one of 'precision_at_k'"),
+        (lambda: metric("precision_at_k"), ValueError, "name='precision_at_k' requires k"),
+        (lambda: metric("precision_at_k", k=-1), ValueError, "k must be"),
+        (lambda: metric("bedroc", library="catboost"), ValueError, "library must .*'lightgbm', 'x"),
+        (lambda: metric("topk_accuracy", k=0), ValueError, "k must be"),
     ],
 )
-def test_wrong_arguments_of_objective_raise_errors_that_name_them(call, error, says):
+def test_wrong_arguments_of_objectives_and_metrics_raise_errors_that_name_them(call, error, says):
     with pytest.raises(error, match=says):
         call()
 

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import preprocessing
 from sklearn.base import clone
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import NotFittedError
@@ -12,13 +13,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MinMaxScaler,
-    PowerTransformer,
-    SplineTransformer,
-    StandardScaler,
-)
 from torch import nn
 
 import sktopk
@@ -55,7 +49,7 @@ CASES = {
         sktopk.ThresholdClassifier(TopMean("negatives", k=5), pos_label="yes", **SMALL | LINEAR),
         ["no", "yes"], np.float32),
 }  # fmt: skip
-STEPS = [SimpleImputer(strategy="median"), StandardScaler(), PCA(5)]
+STEPS = [SimpleImputer(strategy="median"), preprocessing.StandardScaler(), PCA(5)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -121,7 +115,7 @@ def test_the_graph_contains_pipeline_steps_and_accepts_missing_values(cancer, pa
 
 def test_a_graph_has_the_outputs_of_a_frozen_scikit_learn_pipeline(cancer, path):
     X, clf = cancer[0].astype(np.float32), clone(RANKER).set_params(**LINEAR)
-    pipe = sklearn_pipeline(MinMaxScaler(), "passthrough", TruncatedSVD(5), clf)
+    pipe = sklearn_pipeline(preprocessing.MinMaxScaler(), "passthrough", TruncatedSVD(5), clf)
     pipe = FrozenEstimator(pipe.fit(X, cancer[1]))
     assert_same(to_onnx(pipe, path, X), pipe, X)
 
@@ -132,15 +126,10 @@ def test_to_onnx_accepts_samples_in_a_frame(cancer, path):
     assert_same(to_onnx(clf, path, frame[:50]), clf, frame.to_numpy())
 
 
-class Convolution(nn.Module):
+class Convolution(nn.Sequential):
     def __init__(self, n_channels, n_outputs):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(n_channels, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(108, n_outputs)
-        )
-
-    def forward(self, x):
-        return self.layers(x)
+        layers = nn.Conv2d(n_channels, 3, 3), nn.ReLU(), nn.Flatten()
+        super().__init__(*layers, nn.Linear(108, n_outputs))
 
 
 def test_a_graph_has_the_outputs_of_a_user_network_for_images(digits, path):
@@ -153,13 +142,15 @@ def test_a_graph_has_the_outputs_of_a_user_network_for_images(digits, path):
     clf.partial_fit(X, y)
 
 
-OWN = type("OwnTransformer", (FunctionTransformer,), {"fit": lambda self, X, y=None: self})
+SPLINES, POWERS = preprocessing.SplineTransformer(), preprocessing.PowerTransformer()
+WITHOUT_FIT = {"fit": lambda self, X, y=None: self}
+OWN = type("OwnTransformer", (preprocessing.FunctionTransformer,), WITHOUT_FIT)
 REFUSED = {
     "SimpleImputer in float64": ([SimpleImputer()], np.float64, "ONNX Runtime cannot run"),
     "indicators": ([SimpleImputer(add_indicator=True)], np.float32, "ONNX Runtime cannot run"),
-    "no converter": ([SplineTransformer()], np.float32, "skl2onnx cannot convert the steps Spline"),
+    "no converter": ([SPLINES], np.float32, "skl2onnx cannot convert the steps Spline"),
     "own transformer": ([OWN()], np.float32, "skl2onnx cannot convert the steps OwnTransformer"),
-    "other values": ([PowerTransformer()], np.float32, "differs from .* with NaN added"),
+    "other values": ([POWERS], np.float32, "differs from .* with NaN added"),
 }
 
 

@@ -16,9 +16,10 @@ from tests.named_losses import without_address
 
 # Tests of samples of weight 0 begin here; tests of absent labels follow.
 
+SURROGATES = "hinge", "quadratic", "logistic", "ramp"
 AREAS = [
     other("pairwise_auc_loss", multi_class=multi_class, surrogate=surrogate)
-    for multi_class, surrogate in product(("ovr", "ovo", "mu"), ("hinge", "logistic", "ramp"))
+    for multi_class, surrogate in product(("ovr", "ovo", "mu"), SURROGATES)
 ]
 DETERMINED = [case for case in [*CLASSES, *MORE, *AREAS] if case is not DRAWN]
 

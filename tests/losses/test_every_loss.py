@@ -9,6 +9,7 @@ from sktopk import losses
 from tests.losses import cases
 from tests.losses.cases import CLASSES, LOSSES, OF_TWO, PROGRAMS, SOLVED, TOP, every, first_of_each
 from tests.losses.data import assert_same, value_and_gradient
+from tests.losses.test_absent import AREAS
 
 
 def test_every_public_loss_has_a_test_case():
@@ -80,7 +81,7 @@ def test_a_loss_equals_a_value_computed_by_hand(name, scores, target, parameters
     assert loss.item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-@every(LOSSES)
+@every([*LOSSES, *AREAS])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradient_matches_finite_differences(case, weighted):
     scores, target = case.batch(seed=int(weighted))

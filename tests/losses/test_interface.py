@@ -224,7 +224,7 @@ def test_parameters_out_of_range_raise(case):
             case(scores, target, k=scores.shape[1])
 
 
-def test_invalid_label_smoothing_k_and_threshold_raise():
+def test_invalid_label_smoothing_k_threshold_and_errors_raise():
     scores, target = class_batch()
     with pytest.raises(ValueError, match=r"label_smoothing=1\.5 must be at most 1"):
         CLASSES[0](scores, target, label_smoothing=1.5)
@@ -237,19 +237,12 @@ def test_invalid_label_smoothing_k_and_threshold_raise():
         accuracy_at_top_loss(scores, target, threshold="max")
     with pytest.raises(ValueError, match=r"threshold must return shape \(\); got .*14"):
         accuracy_at_top_loss(scores, target, threshold=lambda scores, *_: scores)
-
-
-@pytest.mark.parametrize(
-    ("errors", "message"),
-    [
+    for errors, message in [
         ({"false_alarms": 1.0}, r"keys of errors must be in \('false_negatives'"),
         ({"false_negatives": -1.0}, r"errors\['false_negatives'\]=-1 must be finite and nonneg"),
         ({"false_negatives": 0.0}, "at least one positive weight"),
         ({}, "at least one positive weight"),
         ("both", "errors='both' must be one of 'false_negatives', 'false_positives'"),
-    ],
-)
-def test_accuracy_at_top_loss_raises_for_a_wrong_errors_parameter(errors, message):
-    scores, target = binary_batch()
-    with pytest.raises(ValueError, match=message):
-        accuracy_at_top_loss(scores, target, threshold=KthLargest("all", k=2), errors=errors)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            accuracy_at_top_loss(scores, target, threshold=KthLargest("all", k=2), errors=errors)

@@ -28,7 +28,8 @@ def test_labels_of_any_type_give_equal_scores_and_inputs_do_not_change(score, pa
     expected = score(y_true, y_score, **params)
     named = np.where(y_true == 1, "fraud", "sale")
     before = y_true.copy(), y_score.copy()
-    for labels in (2 * y_true - 1, y_true == 1, y_true.astype(float)):
+    unmasked = np.ma.masked_array(y_true, mask=False)
+    for labels in (2 * y_true - 1, y_true == 1, y_true.astype(float), unmasked):
         assert score(labels, y_score, **params) == expected
         assert score(labels.tolist(), y_score.tolist(), **params) == expected
         assert score(pd.Series(labels[::-1])[::-1], pd.Series(y_score), **params) == expected
@@ -111,36 +112,6 @@ def test_parameters_out_of_range_raise(score, name, refused):
     for value in ("1", None, True):
         with pytest.raises(TypeError, match=f"^{name} must be .*got {value!r}"):
             score([0, 1], [1, 2], **{name: value})
-
-
-@every_score
-def test_masked_entries_raise_errors_that_name_the_argument(score, params):
-    rows = {"y_true": [0, 1, 1], "y_score": [0.9, 0.8, 0.7], "sample_weight": [1.0, 1.0, 1.0]}
-    for name in rows:
-        case = {**rows, name: np.ma.masked_array(rows[name], mask=[1, 0, 0])}
-        with pytest.raises(ValueError, match=f"^{name} must have no masked entries; got 1 of 3"):
-            score(**case, **params)
-
-
-MASKED = np.ma.masked_array([0, 1, 1], mask=[0, 0, 1])
-MASKED_ROWS = np.ma.masked_array(np.eye(3), mask=np.eye(3))
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: topk_accuracy_score(MASKED, np.eye(3), labels=range(3)), "y_true"),
-        (lambda: metrics.set_coverage_score(MASKED, np.eye(3), labels=range(3)), "y_true"),
-        (lambda: metrics.set_size_score(MASKED_ROWS), "y_set"),
-        (lambda: precision_at_k_score([0, 1, 1], [1, 2, 3], k=1, groups=MASKED), "groups"),
-        (lambda: metrics.budget_table(MASKED, [1, 2, 3], budgets=1), "y_true"),
-    ],
-)
-def test_masked_labels_sets_and_groups_raise(call, name):
-    with pytest.raises(ValueError, match=f"^{name} must have no masked entries; got "):
-        call()
-    unmasked = np.ma.masked_array([0, 1, 1], mask=False)
-    assert precision_at_k_score(unmasked, [1, 2, 3], k=1) == 1
 
 
 def test_object_labels_are_accepted_after_dropping_missing_values():

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from skorch.callbacks import Callback
 from torch import distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import sktopk
 from sktopk import DeepTopPushClassifier, PrecisionAtRecallClassifier, TopKClassifier
 from sktopk.modules import MLP
+from tests.crashing import Crash, hook
 
 N_ROWS, N_FEATURES = 120, 5
 # In two cases, the user has made the network parallel.
@@ -75,25 +75,18 @@ def fit(name, rows):
     return learned + [torch.as_tensor(each) for each in derived]
 
 
-class StopAfterThree(Callback):
-    def on_epoch_end(self, net, **kwargs):
-        net.stop_training = len(net.history) == 3
+def stop_after_three(self, net, **kwargs):
+    net.stop_training = len(net.history) == 3
 
 
 def stopped_by_one(rank):
     X, y, _ = three_classes()
     clf = TopKClassifier(
-        k=2, module=MLP, callbacks=[] if rank else [StopAfterThree()], random_state=0,
-        n_estimators=1, calibration=None, net_params={"module__batch_norm": True},
+        k=2, module=MLP, callbacks=[] if rank else [hook(on_epoch_end=stop_after_three)],
+        random_state=0, n_estimators=1, calibration=None, net_params={"module__batch_norm": True},
     )  # fmt: skip
     clf.fit(X[half(rank)], y[half(rank)])
     return clf.n_iter_, [b.clone() for b in clf.net_.module_.buffers()]
-
-
-class Interrupt(Callback):
-    def on_epoch_end(self, net, **kwargs):
-        if len(net.history) == 2:
-            raise RuntimeError("stop here")
 
 
 def error_of(rows, **params):
@@ -110,7 +103,8 @@ def work(rank, folder):
     distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
     result = {name: fit(name, half(rank)) for name in ESTIMATORS}
     result["stopped"] = stopped_by_one(rank)
-    broken = {"max_epochs": 3, "batch_size": N_ROWS, "callbacks": [Interrupt()], "random_state": 0}
+    broken = {"max_epochs": 3, "batch_size": N_ROWS, "callbacks": [Crash()], "random_state": 0}
+    Crash.after = 2
     result["broken"] = error_of(half(rank), **broken)
     result["uneven"] = error_of(half(rank) if rank else slice(20, 60), batch_size=16)
     torch.save(result, f"{folder}/{rank}.pt")
@@ -143,7 +137,7 @@ def test_a_stop_in_one_process_stops_all_processes_with_the_same_buffers(of_each
 
 
 def test_an_error_of_the_training_is_raised_unchanged_in_every_process(of_each_rank):
-    assert [each["broken"] for each in of_each_rank] == ["RuntimeError('stop here')"] * 2
+    assert [each["broken"] for each in of_each_rank] == ["RuntimeError('crash')"] * 2
 
 
 def test_uneven_shares_raise_instead_of_waiting_forever(of_each_rank):
