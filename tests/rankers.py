@@ -10,7 +10,7 @@ TOP = [
     sktopk.PatMatClassifier(tau=0.07),
     sktopk.PatMatNPClassifier(tau=0.03),
     sktopk.RecallAtFPRClassifier(fpr=0.07),
-    sktopk.PrecisionAtRecallClassifier(recall=0.75),
+    sktopk.PrecisionAtRecallClassifier(recall=0.8),
 ]
 PROGRAMS = [
     sktopk.AUCClassifier(),
