@@ -183,6 +183,7 @@ REFUSED = {
     "no labels": (Rows(X), ValueError, "got a ndarray without a label in item 0"),
     "labels in tables": (Items(X, X.astype(int)), ValueError, "one class label per sample"),
     "NaN labels": (Items(X, np.full(len(X), np.nan)), ValueError, "Input y contains NaN"),
+    "NaN label at the end": (Items([X[0]] * 257, ["a"] * 256 + [np.nan]), ValueError, "y "),
     "one class": (Items(X, Y * 0), ValueError, "at least 2 classes"),
 }
 

@@ -359,6 +359,8 @@ def test_labels_of_object_and_nullable_dtype_keep_their_type(name):
     for kind in (bool, int, float):
         expected = (OF_TWO == 1).astype(kind)
         given = pd.Series([*expected.tolist(), None], dtype=object).dropna()
+        of_category = EACH[name]().fit(X, pd.Series(expected).astype("category"))
+        assert of_category.classes_.dtype == expected.dtype
         clf = EACH[name]().fit(X, given)
         assert clf.classes_.dtype == clf.predict(X).dtype == expected.dtype
         assert clf.score(X, given) == clf.score(X, expected)
@@ -396,6 +398,7 @@ def test_images_with_channels_last_give_a_warning(shape, is_said):
     said = [str(each.message) for each in record if "channels last" in str(each.message)]
     assert len(said) == is_said
     assert all(f"with {shape[1]} channels: pass X.transpose(0, 3, 1, 2)" in each for each in said)
-    for other in (images[:, :1], images.reshape(len(images), -1)):
-        with pytest.raises(ValueError, match=r"X must have samples of shape .*, as in fit; got"):
+    says = r"X must have samples of shape .*, as in fit; got|dim 4"
+    for other in (images[:, :1], images.reshape(len(images), -1), images.tolist()):
+        with pytest.raises(ValueError, match=says):
             clf.predict(other)

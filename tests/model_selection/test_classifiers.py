@@ -137,6 +137,7 @@ FRAMES = {
         {"x": "Float64", "shop": "string"}
     ),
     "objects": lambda columns: pd.DataFrame(columns).astype(object),
+    "integer names": lambda columns: pd.DataFrame(dict(enumerate(columns.values(), 1))),
     "polars": lambda columns: pytest.importorskip("polars").DataFrame(columns, nan_to_null=True),
 }
 
