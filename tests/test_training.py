@@ -282,6 +282,8 @@ def test_a_copy_predicts_and_continues_training_like_the_original(clf, tmp_path)
 def test_the_rank_k_of_partial_fit_counts_in_all_samples_so_far():
     clf = quick(sktopk.RecallAtKClassifier, k=150).partial_fit(X[:100], POSITIVE[:100])
     assert clf.k_ == 100
+    tenth = {"sample_weight": np.full(70, 0.1)}  # the weights sum to a little less than 7
+    assert quick(sktopk.RecallAtKClassifier, k=7).fit(X[:70], POSITIVE[:70], **tenth).k_ == 7
     assert copy.deepcopy(clf.partial_fit(X[100:], POSITIVE[100:])).k_ == clf.k_ == 150
 
 

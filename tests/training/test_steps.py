@@ -124,6 +124,14 @@ def test_gradients_of_the_minibatches_average_to_the_gradient_of_all_samples(nam
         torch.testing.assert_close(found.grad.double(), 2 * expected.grad, rtol=1e-4, atol=1e-6)
 
 
+def test_a_step_with_a_class_weight_of_0_is_a_step_on_the_mean_loss_of_the_other_samples():
+    def loss(scores, target, weight):
+        return named("smooth_topk")(scores, target, (target != 0).double())
+
+    clf = TopKClassifier("smooth_topk", **SET, module=MLP, n_estimators=1)
+    assert_step(clf.set_params(class_weight={c: min(c, 1) for c in np.unique(Y).tolist()}), loss)
+
+
 def test_a_step_with_several_k_is_a_step_on_their_weighted_loss():
     def loss(scores, target, weight):
         return topk_distribution_loss(scores, target, loss=L.smooth_topk_loss, **params)
