@@ -77,8 +77,8 @@ def fit_sigmoid(scores, target, weight):
         sample_weight=np.concatenate([weight * soft, weight * (1 - soft)]),
     )
     slope, middle = float(platt.coef_[0, 0] / spread), float(platt.intercept_[0])
-    if slope <= 0:
-        # The ranking of held-out samples can be worse than random if they are few. A tiny
+    if slope * spread <= 1e-9:
+        # The ranking of held-out samples can be worse than random if they are few. A small
         # positive slope then keeps the order, with nearly constant probabilities.
         share = np.average(soft, weights=weight)
         slope, middle = 1e-3 / spread, float(np.log(share / (1 - share)))

@@ -20,7 +20,7 @@ NEARLY = 0.97
 
 
 def check_scores(clf, data):
-    """Warn if scores seem to come from a sigmoid, or if labels are about as good as random ones."""
+    """Warn if scores seem to come from a sigmoid, or if they are no better than random scores."""
     net, task = clf.net_, clf._task_
     own_module = clf.module not in OURS and net.criterion_.named.takes_scores
     loss_only = not task.is_ranking and clf.log_loss_share == 0

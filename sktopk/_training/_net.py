@@ -160,7 +160,7 @@ class Net(NeuralNetClassifier):
         sparse = hasattr(X, "nnz") and device.type == "cpu" and self.settings.plain
         sparse = sparse and takes_sparse(self.module_)
         if sparse and resident:
-            # Hard examples and several processes need dense samples.
+            # Training with hard examples or in several processes needs dense samples.
             sparse = not self.criterion_.n_hard and world_size() == 1
             sparse = sparse and not self.callbacks_read_batches()
         loading = self.get_params_for("iterator_train" if resident else "iterator_valid")

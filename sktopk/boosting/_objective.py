@@ -42,7 +42,9 @@ def objective(
     mean h, times the sample's weight divided by the mean weight.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
-    add ``initial_score(y)`` to predictions. L needs all samples, but CatBoost passes chunks.
+    add ``initial_score(y)`` to predictions. With several classes, pass ``np.tile(initial_score(y),
+    (len(y), 1))``, unless L corrects for class frequencies. CatBoost passes chunks, but L needs all
+    samples.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ class Objective:
         weight = check_weight(sample_weight, len(score))
         prior = self._log_prior(target, score, weight)
         gradient, hessian = _log_loss(target, score + prior, weight)
-        if self.log_loss_share == 1:
+        if self.log_loss_share == 1 or (self.loss == "cross_entropy" and score.ndim == 1):
             return gradient, hessian
         of_top = self._of_the_loss(target, score, weight, sample_weight is not None, group)
         if not all(np.isfinite(each).all() for each in of_top):

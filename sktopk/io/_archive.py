@@ -144,7 +144,7 @@ def _check_nodes(schema, sizes, constructed):
         if loader == "ConstructorFromReduceNode" and name not in constructed:
             raise ValueError(f"the file must not call {name}")
         if name == "numpy.void":  # which allocates as many bytes as a number says
-            raise ValueError(f"the file must not have {name}")
+            raise ValueError(f"the file must not contain an object of type {name}")
         # skops replaces a node by the first node with the same `__id__`. Without this check, small
         # nodes could stand for large nodes, and a small file could take exponential time to load.
         if number and size_of.setdefault(number, n_values) != n_values:

@@ -125,7 +125,7 @@ def _sum_before(weight, is_first):
     if len(start) < 2:
         return np.cumsum(before)
     before[start] = 0.0
-    # Sum 1, 2, 4, ... blocks of a group. Differences of cumulative sums would lose small weights.
+    # Add up runs of 2, 4, 8, ... samples. Differences of cumulative sums would lose small weights.
     place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
     step = 1
     while step <= place.max():

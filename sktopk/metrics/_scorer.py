@@ -119,7 +119,7 @@ def no_classifier(estimator):
 
 
 def attribute_of(estimator, name):
-    """Return an attribute of a classifier, which may be in a pipeline or search, or else None."""
+    """Return an attribute of a classifier, also if it is inside a pipeline or search, or None."""
     while estimator is not None and not hasattr(estimator, name):
         steps = getattr(estimator, "steps", None)
         inner = getattr(estimator, "best_estimator_", None)

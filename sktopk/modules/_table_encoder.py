@@ -121,7 +121,7 @@ class TableEncoder(nn.Module):
         self.register_buffer("bin_start", torch.zeros(n_encoded, dtype=dtype))
         self.register_buffer("bin_slope", torch.zeros(n_encoded, dtype=dtype))
         categories = [(j, value) for j, n in n_categories.items() for value in range(n)]
-        # With smaller values in the encoding, networks overfit columns of many categories less.
+        # Smaller values reduce overfitting to columns of many categories.
         category_scale = [n_categories[j] ** -0.5 for j, _ in categories]
         # Do not save these buffers in the state dict, because the constructor recomputes them.
         for name, each in {

@@ -78,7 +78,7 @@ FORGED = {
     "more bytes": (with_array(array_of(("<f8", (1,)), bytes(16))), "has 16 bytes, which"),
     "as many bytes as a number": (
         with_array(array_of(("<i8", ()), (2**33).to_bytes(8, "little")), "numpy.void"),
-        "must not have numpy.void"),
+        "must not contain an object of type numpy.void"),
     "a huge network": (
         with_parameter(node_of("ConstructorFromReduceNode", NETWORK, content=TWO_NUMBERS)),
         f"must not call {NETWORK}"),

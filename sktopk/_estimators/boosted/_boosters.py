@@ -1,5 +1,7 @@
 """Training of LightGBM boosters."""
 
+from collections.abc import Sized
+
 import numpy as np
 from scipy.sparse import issparse
 
@@ -36,7 +38,7 @@ PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
 def check_columns(params, categories):
     """Check that parameters with one value per column fit the columns with categories."""
     for name, values in params.items():
-        if name not in PER_COLUMN or values is None or not np.size(values):
+        if name not in PER_COLUMN or not isinstance(values, Sized) or not len(values):
             continue
         if many := categories.many:
             raise ValueError(
@@ -83,9 +85,11 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
     # With the feature filter, LightGBM fails if there are too few samples for two leaves.
     settings = {**settings, "objective": gradients, "feature_pre_filter": False}
     try:
-        return lightgbm.train(settings, train, n_rounds, **early)
+        booster = lightgbm.train(settings, train, n_rounds, **early)
     except lightgbm.basic.LightGBMError as error:
         raise ValueError(f"LightGBM cannot train; check lightgbm_params: {error}") from error
+    booster.pandas_categorical = []  # it then refuses frames, whose categories have other codes
+    return booster
 
 
 def constraints(statistics, direction, n_features):

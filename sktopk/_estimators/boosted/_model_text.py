@@ -77,7 +77,7 @@ def booster_from_text(lightgbm, text, n_features, n_classes, n_rounds):
         tree = _checked_tree(_fields(tree), n_features)
         values = {k: " ".join(map(repr, np.asarray(v).tolist())) for k, v in tree.items()}
         lines += [f"Tree={i}", *(f"{name}={each}" for name, each in values.items()), "", ""]
-    lines += ["end of trees", ""]
+    lines += ["end of trees", "", "pandas_categorical:[]", ""]  # see `grow`
     return lightgbm.Booster(model_str="\n".join(lines))
 
 

@@ -42,7 +42,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
             params.setdefault("k", k_)
         return loss, params, k_
     of_negatives = is_named and loss in ("top_mean", "top_push_k")
-    n_counted = (rows.count[rows.target == 0] if of_negatives else rows.weight).sum()
+    n_counted = (rows.count[rows.target == 0] if of_negatives else rows.count).sum()
     given = not (loss == "top_mean" or takes_k) or {"k", "threshold"} & {*params}
     if not given and k > max(1, n_counted) and rows.groups is None:
         what = "negatives" if of_negatives else "samples"

@@ -132,7 +132,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     Attributes
     ----------
     boosters_ : list of lightgbm.Booster
-        Ensemble members. Add `init_score_` to their predictions.
+        Ensemble members. Add `init_score_` to their predictions. They take arrays only.
     init_score_ : float or ndarray of shape (n_classes,)
         The :func:`sktopk.boosting.initial_score`, or 0 if the loss corrects for class frequencies.
     classes_ : ndarray of shape (n_classes,)
@@ -224,7 +224,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
             Numbers or NaN, and categories or strings in frames. float32 is kept, other numbers
-            become float64. A category that `fit` has not seen counts as unknown.
+            become float64. A category that `fit` has not seen counts as unknown. NaN in a column
+            without NaN in `fit` counts as 0.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -150,7 +150,7 @@ def precision_at_k_loss(
     """
     batch = split_classes(scores, target, margin, sample_weight, groups)
     check_count(k, "k")
-    if groups is None and k > len(batch.scores):
+    if groups is None and sample_weight is None and k > len(batch.scores):
         raise ValueError(f"k={k} must be at most the number of samples ({len(batch.scores)})")
     return batch_loss(batch, _top_sums, precision_at_k_program, solver, reduction, k=int(k))
 
