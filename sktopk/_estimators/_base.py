@@ -24,7 +24,7 @@ from sktopk.modules import TabularMLP
 
 from . import _finish, _fit
 from ._parameters import check_callbacks, check_net_params, routed, routed_entries
-from ._state import copied_net, packed, resumed, unpacked, warn_of_changed
+from ._state import copied_net, packed, resumed, set_rate, unpacked, warn_of_changed
 
 
 def has_proba(estimator):
@@ -326,7 +326,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             if resumes:
                 new.net_ = copied_net(new.net_, new._task_)
                 if self.learning_rate != self._fit_params_["learning_rate"]:
-                    new.net_.set_params(lr=float(self.learning_rate))
+                    set_rate(new.net_, float(self.learning_rate))
                     new._fit_params_ = new._fit_params_ | {"learning_rate": self.learning_rate}
             else:
                 seed = check_random(self.random_state).randint(np.iinfo(np.int32).max)

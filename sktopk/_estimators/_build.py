@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -141,18 +141,22 @@ def _build_module(module, sizes, n_members, params, generator):
         except TypeError:
             check_call(module, "module", "n_features", "n_outputs", **packed, **params)
             raise
-        if module not in OURS:
-            with suppress(RuntimeError):  # torch cannot copy some networks
-                built = copy.deepcopy(built)  # networks of several calls may share trained layers
+        if not isinstance(module, type):  # a function may return the same network in each call
+            built = copy.deepcopy(built)
         if not isinstance(built, torch.nn.Module):
             raise TypeError(f"module must build an nn.Module; got {type(built).__name__}")
         if any(torch.nn.parameter.is_lazy(p) for p in built.parameters()):
             raise ValueError("module must not have lazy layers: give each layer its input size")
         return built
 
-    if n_members == 1 or packed:
-        return build()
-    return Members(build() for _ in range(n_members))
+    networks = [build() for _ in range(1 if packed else n_members)]
+    if isinstance(module, type) and module not in OURS:
+        with torch.random.fork_rng(devices=[]):
+            other = networks[1] if len(networks) > 1 else build()
+        if not {*map(id, networks[0].parameters())}.isdisjoint(map(id, other.parameters())):
+            # All networks of the class share layers, such as a trained network: train copies.
+            networks = [copy.deepcopy(each) for each in networks]
+    return networks[0] if n_members == 1 or packed else Members(networks)
 
 
 def with_other_values(X, shown):

@@ -327,7 +327,8 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
     stopped = net.train(batches, n_epochs, callbacks, data, unseen, checkpoint, is_fit=not resumed)
     clf.history_ = [plain_row(row) for row in net.history_.to_list()]
     clf.n_iter_ = len(clf.history_)
-    clf.kept_epoch_ = kept_epoch([*callbacks.items(), *net.callbacks_], clf.history_)
+    readers = [] if resumed else [*callbacks.items(), *net.callbacks_]
+    clf.kept_epoch_ = kept_epoch(readers, clf.history_)
     return stopped, batches.totals
 
 

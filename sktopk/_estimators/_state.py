@@ -82,6 +82,15 @@ def copied_net(net, task):
     return made
 
 
+def set_rate(net, rate):
+    """Change the learning rate, except for layers with a learning rate of their own."""
+    net.lr, state = rate, net.optimizer_.state_dict()
+    net.initialize_optimizer()
+    for group, fresh in zip(state["param_groups"], net.optimizer_.param_groups, strict=True):
+        group["lr"] = fresh["lr"]
+    net.optimizer_.load_state_dict(state)
+
+
 def packed(net):
     """Return the state of a net as a dict of arrays and plain values, to pickle it."""
     dtypes = net.settings.dtype, net.settings.row_dtype

@@ -22,9 +22,9 @@ from sktopk._common._warnings import warn
 from ._net_state import check_like, check_net_state, load_net_state, mapped, net_state, to_tensor
 
 # Increase this number if old versions cannot continue from the files of new versions.
-FORMAT = 2
+FORMAT = 3
 # Names and types of the values in a checkpoint file.
-KINDS = {"seed": int, "n_epochs": int, "stopped": bool, "hard": torch.Tensor, "trainable": list}
+KINDS = {"seed": int, "n_epochs": int, "stopped": bool, "hard": torch.Tensor}
 KINDS |= dict.fromkeys(("call", "net", "average", "callbacks"), dict)
 
 
@@ -86,8 +86,6 @@ class Checkpoint:
             net.run.average.load_state_dict(found["average"])
             if len(net.history_) != found["n_epochs"]:
                 raise ValueError("the number of epochs differs from the history")
-            for parameter, learns in zip(net.module_.parameters(), found["trainable"], strict=True):
-                parameter.requires_grad_(learns)
             if net.own_generator is None:
                 torch.set_rng_state(net.rng_state[0])
                 if len(net.rng_state) > 1:
@@ -121,7 +119,6 @@ class Checkpoint:
             "net": mapped(net_state(net), _plain),
             "average": net.run.average.state_dict(),
             "hard": net.run.batches.hard.cpu(),
-            "trainable": [parameter.requires_grad for parameter in net.module_.parameters()],
             "callbacks": {
                 name: mapped(part.state_dict(), _plain)
                 for name, callback in net.callbacks_

@@ -17,6 +17,7 @@ def net_state(net):
     noise = net.criterion_.generator
     return {
         "weights": net.module_.state_dict(),
+        "trainable": [each.requires_grad for each in net.module_.parameters()],
         "optimizer": net.optimizer_.state_dict(),
         "generator": net.generator.get_state(),
         "rng_state": net.rng_state,
@@ -166,6 +167,8 @@ def _same(found, expected):
 def load_net_state(net, state):
     """Load the result of `net_state` into an initialized net of the same architecture."""
     net.module_.load_state_dict(state["weights"])
+    for each, learns in zip(net.module_.parameters(), state["trainable"], strict=True):
+        each.requires_grad_(learns)
     net.optimizer_.load_state_dict(state["optimizer"])
     net.generator.set_state(state["generator"])
     if net.own_generator is None:

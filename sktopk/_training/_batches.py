@@ -91,7 +91,7 @@ class Rows:
         if self._sparse:
             rows = rows.astype(str(self.dtype).removeprefix("torch."), copy=False)
             return SparseRows(csr_tensor(rows), lambda: csr_tensor(rows.T.tocsr()))
-        rows = rows.toarray() if issparse(rows) else np.array(rows)
+        rows = rows.toarray() if issparse(rows) else np.array(rows, order="C")
         return self._moved(torch.from_numpy(rows))
 
     def part(self, index):

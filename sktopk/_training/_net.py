@@ -205,8 +205,10 @@ class Net(NeuralNetClassifier):
         """
         own, has_val = self.callbacks_, unseen is not None
         check_what_is_read(own, has_val, is_fit)
-        # The user's callbacks run last, so that they can use the validation score.
-        self.callbacks_ = [*callbacks.items(), *own]
+        # The user's callbacks run last, so that they can use the validation score. In `partial_fit`
+        # those that load the best weights would load weights of the earlier `fit`.
+        active = [each for each in own if is_fit or not getattr(each[1], "load_best", False)]
+        self.callbacks_ = [*callbacks.items(), *active]
         note_threads()
         self.stop_training = False
         X, y = data.X, data.target
@@ -247,12 +249,13 @@ class Net(NeuralNetClassifier):
                 return interrupted
             finally:
                 self.module_.eval()
+                history = self.history_  # skorch's Checkpoint would load the history of a file
                 # An error of the training must not be hidden by an error of a callback.
                 with suppress(Exception) if sys.exc_info()[0] else nullcontext():
                     self.notify("on_train_end", X=X, y=y)
                 if run.recorder is not None:
                     run.recorder.release()
-                self.callbacks_, self.run = own, None
+                self.callbacks_, self.run, self.history_ = own, None, history
                 for _, callback in own:
                     if isinstance(callback, LRScheduler):
                         # The scheduler refers to the optimizer, which cannot be saved in a file.

@@ -79,16 +79,18 @@ def expected_kth_largest(scores, k, sigma):
     is :math:`a + \int_a^\infty P(N(x) \ge k) \, dx`. The probabilities of N(x) = 0, ..., k - 1 are
     coefficients of a product of n linear polynomials, multiplied in pairs.
     """
-    centre = kth_largest(scores, k).detach().double()
+    # In products of many probabilities, float32 would lose digits.
+    dtype = torch.float64 if scores.shape[1] > 200 else scores.dtype
+    centre = kth_largest(scores, k).detach().to(dtype)
     absent = centre == -torch.inf
     centre = centre.masked_fill(absent, 0.0)
     # If the k-th largest noised score has variance v, the quadrature error is
     # exp(-2 (pi / step)^2 v). If all n scores are equal, v is smallest: about 1 / (2 k log n).
     n_steps = math.ceil(2 * _REACH * math.sqrt(3 * k * math.log(scores.shape[1] + 1)))
     step = 2 * _REACH / n_steps
-    offset = torch.arange(n_steps + 1, dtype=centre.dtype, device=scores.device) * step - _REACH
+    offset = torch.arange(n_steps + 1, dtype=dtype, device=scores.device) * step - _REACH
     # Clamp scores of -inf: the second derivative of `ndtr` at infinity would be NaN.
-    scores = scores.double().clamp(min=1e-4 * torch.finfo(scores.dtype).min)
+    scores = scores.to(dtype).clamp(min=1e-4 * torch.finfo(scores.dtype).min)
     level = ((centre.unsqueeze(1) - scores) / sigma).unsqueeze(1) + offset.unsqueeze(1)
     factors = [torch.special.ndtr(level), torch.special.ndtr(-level)]
     while factors[0].shape[2] > 1:

@@ -280,7 +280,7 @@ class SurrogateQuantile(_OfGroup):
             lines = (ordered.within(own * above.gather(-1, order)) - self.tau) / reached
             lines = lines.masked_fill(reached <= 0, -math.inf)
             best = groups.of_rows(ordered.largest(lines))
-        own = share.masked_fill(above < best, 0.0)
+        own = share.masked_fill((above < best) | absent, 0.0)
         total, reached = groups.sum(own * above), groups.sum(own)
         # Without samples, `top` is -inf.
         return 1 + top + (total - self.tau) / reached.masked_fill(reached == 0, 1.0)

@@ -115,6 +115,16 @@ def test_the_scale_of_costs_and_constraints_does_not_affect_accuracy(scale, rng)
         assert result.fun.item() == pytest.approx(factor * expected, rel=1e-9)
 
 
+def test_float32_programs_with_one_very_large_number_are_solved():
+    slack = torch.tensor([[-1.0, -1], [0, -1], [-1, 0]])  # x + slack >= 3, slack >= 0, x >= 0
+    bound = torch.tensor([-3.0, 0, 0], requires_grad=True)
+    linear_program(torch.tensor([1, 1e6]), slack, bound).fun.backward()
+    assert bound.grad.tolist() == [-1, 1 - 1e6, 0]
+    rows = torch.tensor([[1.0, 0], [-1, 0], [0, -1], [0, 1]])  # x <= 1, x >= 2, 1 <= y <= 1e7
+    right = torch.tensor([1, -2, -1, 1e7])
+    assert linear_program(torch.ones(2), rows, right, on_failure="ignore").status == 2
+
+
 @every_method
 def test_a_batch_of_programs_equals_each_program_alone_and_does_not_change(method, rng):
     programs = [lp.vertex_program(rng, 4, 7, 1) for _ in range(6)]

@@ -82,9 +82,11 @@ def linear_program(
     smoothing : float, default=1e-2
         Epsilon of "penalty" (see Notes), positive. Smaller is more accurate, but less smooth.
     tol : float, default=None
-        Positive relative tolerance for constraints, dual residual and gap; unused by "highs". None
-        means 1e-9, but 1e-6 for "newton" if an input is not float64. A solution does not count as
-        an optimum if its norm is above 1e-3 / `tol` (clipped to [1e2, 1e6]).
+        Positive tolerance for constraints, dual residual and gap, relative to the largest cost and
+        right-hand side; unused by "highs". None means 1e-9, but 1e-6 for "newton" with equations
+        that are not float64. If costs, or rows, differ by a factor above 1e-2 / `tol`, gradients
+        can be wrong. A solution does not count as an optimum if its norm is above 1e-3 / `tol`
+        (clipped to [1e2, 1e6], or to [1e2, 1e3] if an input is not float64).
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
@@ -172,7 +174,8 @@ def linear_program(
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
     if tol is None:
         # Redundant equations, rounded to float32, may conflict. Only "penalty" tolerates them.
-        tol = 1e-9 if dtypes == {torch.float64} or method == "penalty" else 1e-6
+        exact = dtypes == {torch.float64} or method == "penalty" or not b_eq.shape[-1]
+        tol = 1e-9 if exact else 1e-6
 
     vectors = (each.expand(*batch_shape, each.shape[-1]).double() for each in (c, b_ub, b_eq))
     cost, *rhs = (each.reshape(batch_shape.numel(), each.shape[-1]) for each in vectors)
@@ -186,7 +189,8 @@ def linear_program(
         if method == "highs":
             solution = solve_highs(constants)
         else:
-            solution = solve_newton(constants, tol=tol, max_iter=max_iter, width=width)
+            largest_norm = 1e6 if dtypes == {torch.float64} else 1e3
+            solution = solve_newton(constants, tol, max_iter, width, largest_norm)
         residuals = _residuals(constants, solution, width)
     _report(solution.status.view(batch_shape), on_failure)
     fun = differentiable_optimum(program, solution, width)
