@@ -23,7 +23,7 @@ from sktopk.losses import KthLargest, accuracy_at_top_loss
 # %%
 # Positives and negatives, and one outlier
 # ----------------------------------------
-# The classes fill two squares that touch, so the first coordinate separates them. The negative
+# The classes fill two rectangles that touch, so the first coordinate separates them. The negative
 # outlier at (3, 0) has a larger first coordinate than all positives.
 
 generator = torch.Generator().manual_seed(0)
@@ -100,8 +100,8 @@ traces = {name: descend(threshold) for name, threshold in thresholds.items()}
 # %%
 # With a constant threshold the weights grow without bound, and the loss increases. A smaller step
 # only delays this growth. With the gradient of the threshold, the weights become nearly zero, where
-# all scores are equal and the loss is 1: no linear model ranks the positives above the outlier. The
-# second highest negative as threshold ignores the outlier, so the classes are separated.
+# all scores are equal and the loss is 1: no linear model ranks all positives above all negatives.
+# The second highest negative as threshold ignores the outlier, so the classes are separated.
 
 for name, (norms, losses) in traces.items():
     print(

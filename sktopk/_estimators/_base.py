@@ -223,7 +223,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues.
             The weights are then bit-identical to a fit without a crash, unless a Dataset draws
-            random numbers. The file is deleted when `fit` returns.
+            random numbers. The file is deleted when `fit` returns. Each fit needs its own file.
 
         Returns
         -------

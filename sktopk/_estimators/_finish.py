@@ -109,7 +109,10 @@ def finish_out_of_fold(clf, data, folds):
 def set_threshold(clf, scores, data):
     """Set `threshold_` from the scores of all processes."""
     scores, target, weight = joined(scores, data.target, data.weight)
-    vars(clf).update(clf._task_.finish(scores, target, weight, data.groups))
+    found = clf._task_.finish(scores, target, weight, data.groups)
+    vars(clf).update(found)
+    if not found:
+        warn("threshold_ is not updated, because the samples lack a class that determines it")
 
 
 def calibrate(clf, scores, target, weight):

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+from functools import partial
 from numbers import Number
 
 import numpy as np
@@ -52,6 +53,8 @@ def _described(value):
     """Return a text for comparisons, without the addresses of objects."""
     if isinstance(value, list | tuple):
         return str([*map(_described, value)])
+    if isinstance(value, partial):
+        return str([_described(value.func), value.args, value.keywords])
     kinds = Number | str | dict | np.ndarray | torch.nn.Module | None
     if isinstance(value, kinds) or dataclasses.is_dataclass(value):  # such as KthLargest
         return str(value)

@@ -71,12 +71,15 @@ def classifier_graph(onnx, outputs, classes):
     return model
 
 
-def with_steps(onnx, steps, model, dtype):
-    """Return the ONNX graph of a pipeline: `steps`, merged with the classifier graph `model`."""
+def with_steps(onnx, steps, model, dtype, given):
+    """Return the ONNX graph of a pipeline: `steps`, merged with the classifier graph `model`.
+
+    The steps get samples of dtype `given`, the classifier gets samples of dtype `dtype`.
+    """
     steps = Pipeline(steps)
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")
-    kind = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
+    kind = types.FloatTensorType if given == np.float32 else types.DoubleTensorType
     try:
         inputs = [("X", kind([None, steps.n_features_in_]))]
         with _quiet():

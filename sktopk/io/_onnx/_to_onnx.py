@@ -158,10 +158,12 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     steps, classifier = _classifier.pipeline_parts(estimator)
     outputs = _classifier.Outputs(classifier)
     dtype = np.dtype(str(outputs.row_dtype).removeprefix("torch."))
-    rows = check_samples(X, dtype)
+    # The classifier may get float64 samples from steps that get float32 samples.
+    given = np.dtype(np.float32) if steps and getattr(X, "dtype", None) == np.float32 else dtype
+    rows = check_samples(X, given)
     model = _graph.classifier_graph(onnx, outputs, _graph.labels_in_graphs(classifier.classes_))
     if steps:
-        model = _graph.with_steps(onnx, steps, model, dtype)
+        model = _graph.with_steps(onnx, steps, model, dtype, given)
     model.producer_name, model.producer_version = "sktopk", __version__
     data = model.SerializeToString()
     compare(data, estimator, X, rows, _graph.RECIPE_OF_STEPS if steps else _graph.RECIPE)
