@@ -63,5 +63,5 @@ def test_the_demo_saves_a_figure_and_reports_that_sktopk_is_best(tmp_path, monke
     assert (tmp_path / "demo.png").stat().st_size > 10_000
     text = capsys.readouterr().out
     assert re.search(r"below the best: (\w+)", text)[1] == "TopKClassifier"
-    broken = dict(re.findall(r"^(quantile|sktopk) +(\d+)%", text, re.MULTILINE))
+    broken = dict(re.findall(r"^(quantile|sktopk) +(\d+)\.\d%", text, re.MULTILINE))
     assert int(broken["sktopk"]) <= 5 < int(broken["quantile"])

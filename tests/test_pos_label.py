@@ -155,9 +155,10 @@ def test_partial_fit_keeps_the_positive_label_of_its_first_call(rows):
     with pytest.warns(UserWarning, match="using 'fraud'"):
         clf.partial_fit(X, y)
     # After this call, fraud is the more frequent label.
-    with warnings.catch_warnings(action="error"):
+    with pytest.warns(UserWarning, match="threshold_ is not updated") as said:
         clf.partial_fit(X[positive], y[positive], sample_weight=np.full(positive.sum(), 1e3))
     assert clf.pos_label_ == "fraud"
+    assert len(said) == 1
 
 
 def test_encoded_labels_of_a_meta_estimator_raise_an_error_with_the_solution(rows):

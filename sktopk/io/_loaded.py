@@ -36,7 +36,7 @@ def writable(estimator):
     within = [*_within(estimator)]
     keys = {type(key) for value in within if isinstance(value, dict) for key in value}
     if any(isinstance(value, MetadataRequest) for value in within):
-        warn("Metadata requests are not saved: if you called set_fit_request, call it again after load")
+        warn("Metadata requests are not saved: if you called set_fit_request, call it after load")
     elif not keys & {bool, np.bool_}:
         return estimator
     estimator = copy.deepcopy(estimator)

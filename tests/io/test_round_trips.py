@@ -121,7 +121,7 @@ def test_class_weight_of_boolean_labels_is_saved(path):
 
 
 def test_metadata_requests_are_not_written(iris, path):
-    again = pytest.warns(UserWarning, match="after load, call set_fit_request")
+    again = pytest.warns(UserWarning, match="if you called set_fit_request, call it after load")
     with config_context(enable_metadata_routing=True), again:
         clf = sktopk.TopKClassifier(k=1, **SMALL).set_fit_request(groups=True)
         search = GridSearchCV(clf, {"k": [1]}, cv=3).fit(*iris, groups=np.arange(len(iris[1])))
