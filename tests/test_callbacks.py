@@ -253,7 +253,10 @@ def test_checkpoint_saves_and_loads_the_best_epoch(n_estimators, tmp_path):
     saving = skorch.callbacks.Checkpoint(dirname=tmp_path, load_best=True)
     clf, files = fitted([growing, saving], **params), {path.name for path in tmp_path.iterdir()}
     assert files == {"params.pt", "optimizer.pt", "criterion.pt", "history.json"}
-    assert clf.kept_epoch_ == np.argmin(losses) + 1 < 6
+    assert clf.kept_epoch_ == np.argmin(losses) + 1 < 6 == clf.n_iter_ == len(clf.history_)
+    before = clf.decision_function(DIGITS)
+    after = clf.partial_fit(DIGITS, DIGIT).decision_function(DIGITS)
+    assert not np.allclose(after, before, atol=1e-3)
 
 
 def test_the_learning_rate_can_depend_on_the_loss_of_held_out_samples():

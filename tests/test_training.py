@@ -13,7 +13,7 @@ import torch
 from sklearn.base import clone
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import StandardScaler
-from skorch.callbacks import Callback, LRScheduler, PrintLog
+from skorch.callbacks import Callback, Freezer, LRScheduler, PrintLog
 from torch import nn
 
 import sktopk
@@ -221,6 +221,10 @@ def test_partial_fit_uses_a_new_learning_rate_and_warns_of_ignored_parameters():
     clf, before = copy.deepcopy(first), first.decision_function(X)
     clf.set_params(learning_rate=1e-9).partial_fit(X, Y)
     np.testing.assert_allclose(clf.decision_function(X), before, atol=1e-5)
+    own = quick(net_params={"optimizer__param_groups": [("*", {"lr": 1e-9})]}).partial_fit(X, Y)
+    before = own.decision_function(X)
+    own.set_params(learning_rate=1.0).partial_fit(X, Y)  # all layers have a rate of their own
+    np.testing.assert_allclose(own.decision_function(X), before, atol=1e-5)
     for change in (
         {"log_loss_share": 0.1},
         {"log_loss_share": 0.1, "loss_params": {"k": 1}},
@@ -258,12 +262,13 @@ TWO = {"n_estimators": 2, "max_epochs": 2, "random_state": 0}
         PatMatClassifier(calibration="sigmoid", **TWO),
         quick(DeepTopPushClassifier, buffer_size=3, max_epochs=2),
         quick(FScoreClassifier, max_epochs=2),
+        quick(FScoreClassifier, max_epochs=2, callbacks=[Freezer("0.*")]),
         # A rank k refers to all samples so far, so the threshold depends on their number.
         sktopk.RecallAtKClassifier(k=10, batch_size=64, **TWO),
         sktopk.RecallAtKClassifier(k=0.1, batch_size=64, **TWO),
         sktopk.TopPushKClassifier(k=3, batch_size=64, **TWO),
     ],
-    ids=["dropout", "default", "ranker", "hard samples", "program", "rank", "share", "negatives"],
+    ids=["dropout", "default", "ranker", "hard", "program", "frozen", "rank", "share", "negatives"],
 )
 def test_a_copy_predicts_and_continues_training_like_the_original(clf, tmp_path):
     y, half = target(clf), (X[:150], target(clf)[:150])

@@ -162,12 +162,14 @@ def test_a_fold_in_which_no_group_contains_both_classes_is_scored_without_groups
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {1: 7.0}], ids=str)
-@pytest.mark.parametrize(("loss", "k"), [("pairwise_auc", 0.05), ("recall_at_k", 50)])
+@pytest.mark.parametrize(
+    ("loss", "k"), [("pairwise_auc", 0.05), ("recall_at_k", 50), ("precision_at_k", 0.05)]
+)
 def test_class_weight_does_not_change_how_many_positives_are_found(binary, class_weight, loss, k):
     X, y = binary
     clf = make(loss, k=k, class_weight=class_weight, n_estimators=40).fit(X, y)
     # The number of predicted positives is approximate, because scores of trees tie.
-    n_positive = 50 if loss == "recall_at_k" else y.sum()
+    n_positive = {"recall_at_k": 50, "precision_at_k": 60}.get(loss, y.sum())
     assert np.sum(clf.predict(X)) == pytest.approx(n_positive, abs=8)
 
 
