@@ -126,6 +126,15 @@ def kept_epoch(callbacks, history):
     return epoch
 
 
+def without_old_best(callbacks):
+    """Return the callbacks for a later `partial_fit`: those that do not load the best weights."""
+    loading = EarlyStopping, Checkpoint
+    kept = [each for each in callbacks if not (isinstance(each[1], loading) and each[1].load_best)]
+    if len(kept) < len(callbacks):
+        warn("partial_fit ignores callbacks with load_best=True: they would load earlier weights")
+    return kept
+
+
 def check_what_is_read(callbacks, has_val, is_fit):
     """Raise ValueError if callbacks of skorch read minibatches or samples that do not exist.
 

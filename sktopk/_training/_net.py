@@ -27,7 +27,7 @@ from sktopk.modules._mlp import takes_sparse
 from sktopk.modules._tabular_mlp import has_hooks
 
 from ._batches import Rows
-from ._callbacks import check_what_is_read, copied_weights, has_monitored
+from ._callbacks import check_what_is_read, copied_weights, has_monitored, without_old_best
 from ._recorder import Recorder, can_record
 from ._scores import scores_of
 
@@ -205,10 +205,9 @@ class Net(NeuralNetClassifier):
         """
         own, has_val = self.callbacks_, unseen is not None
         check_what_is_read(own, has_val, is_fit)
-        # The user's callbacks run last, so that they can use the validation score. In `partial_fit`
-        # those that load the best weights would load weights of the earlier `fit`.
-        active = [each for each in own if is_fit or not getattr(each[1], "load_best", False)]
-        self.callbacks_ = [*callbacks.items(), *active]
+        # The user's callbacks run last, so that they can use the validation score.
+        is_later = not is_fit and len(self.history_)
+        self.callbacks_ = [*callbacks.items(), *(without_old_best(own) if is_later else own)]
         note_threads()
         self.stop_training = False
         X, y = data.X, data.target

@@ -114,7 +114,8 @@ class Objective:
         weight = check_weight(sample_weight, len(score))
         prior = self._log_prior(target, score, weight)
         gradient, hessian = _log_loss(target, score + prior, weight)
-        if self.log_loss_share == 1 or (self.loss == "cross_entropy" and score.ndim == 1):
+        plain = self.loss == "cross_entropy" and score.ndim == 1 and not self.loss_params
+        if self.log_loss_share == 1 or (plain and group is None):
             return gradient, hessian
         of_top = self._of_the_loss(target, score, weight, sample_weight is not None, group)
         if not all(np.isfinite(each).all() for each in of_top):

@@ -1,7 +1,5 @@
 """Training of LightGBM boosters."""
 
-from collections.abc import Sized
-
 import numpy as np
 from scipy.sparse import issparse
 
@@ -35,20 +33,23 @@ PER_COLUMN = MONOTONE | {"interaction_constraints", "max_bin_by_feature", "featu
 PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
 
 
-def check_columns(params, categories):
+def check_columns(params, categories, n_features):
     """Check that parameters with one value per column fit the columns with categories."""
     for name, values in params.items():
-        if name not in PER_COLUMN or not isinstance(values, Sized) or not len(values):
+        if name not in PER_COLUMN or values is None or not np.size(np.array(values, object)):
             continue
         if many := categories.many:
             raise ValueError(
                 f"lightgbm_params must not set {name}, because column {many[0]} of X has over "
                 f"{MOST} categories, which become several columns: encode this column first"
             )
-        values = values.split(",") if isinstance(values, str) else values
-        if name in MONOTONE and any(float(values[j]) for j in categories.sizes if j < len(values)):
-            columns = [*categories.sizes]
-            raise ValueError(f"{name} must be 0 for columns {columns} of categories; got {values}")
+        if name in MONOTONE and categories.sizes:  # LightGBM would end the Python process
+            values = values.split(",") if isinstance(values, str) else np.ravel(values).tolist()
+            if len(values) != n_features or any(float(values[j]) for j in categories.sizes):
+                raise ValueError(
+                    f"{name} must be 0 for columns {[*categories.sizes]} of categories, and have "
+                    f"{n_features} values; got {values}"
+                )
 
 
 def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, categorical):

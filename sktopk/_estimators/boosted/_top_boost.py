@@ -356,7 +356,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         }
         options = {"n_rounds": self.n_estimators, "categorical": list(categories.sizes)}
         train = partial(grow, lightgbm, function, settings, init_score=self.init_score_, **options)
-        check_columns(self.lightgbm_params or {}, categories)
+        check_columns(self.lightgbm_params or {}, categories, rows.X.shape[1])
         held_out, self.boosters_ = self._hold_out(rows), []
         for mask in held_out:
             held, stop = taken(rows, mask), None

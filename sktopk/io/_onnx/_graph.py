@@ -72,10 +72,7 @@ def classifier_graph(onnx, outputs, classes):
 
 
 def with_steps(onnx, steps, model, dtype, given):
-    """Return the ONNX graph of a pipeline: `steps`, merged with the classifier graph `model`.
-
-    The steps get samples of dtype `given`, the classifier gets samples of dtype `dtype`.
-    """
+    """Return the graph of `steps` (input: `given`), merged with the graph `model` (`dtype`)."""
     steps = Pipeline(steps)
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")

@@ -12,6 +12,8 @@ from ._gradients import differentiable_minimiser, differentiable_optimum, differ
 from ._matrices import LAYOUTS, stack_rows
 from ._newton import OPTIMAL, STATUS_NAMES, UNBOUNDED, UNDECIDED, Program, Solution, solve_newton
 
+# Newton steps with the tolerance 1e-9, if constraints may conflict. Most programs need 20 to 90.
+_MOST_STEPS = 100
 _RAY_TOLERANCE = 1e-7  # the default of HiGHS
 
 
@@ -83,10 +85,10 @@ def linear_program(
         Epsilon of "penalty" (see Notes), positive. Smaller is more accurate, but less smooth.
     tol : float, default=None
         Positive tolerance for constraints, dual residual and gap, relative to the largest cost and
-        right-hand side; unused by "highs". None means 1e-9, but 1e-6 for "newton" with equations
-        that are not float64. If costs, or rows, differ by a factor above 1e-2 / `tol`, gradients
-        can be wrong. A solution does not count as an optimum if its norm is above 1e-3 / `tol`
-        (clipped to [1e2, 1e6], or to [1e2, 1e3] if an input is not float64).
+        right-hand side; unused by "highs". None means 1e-9, and also 1e-6 for programs that
+        "newton" cannot solve with 1e-9, if an input is not float64. If costs, or rows, differ by a
+        factor above 1e-2 / `tol`, gradients can be wrong. A solution does not count as an optimum
+        if its norm is above 1e-3 / `tol` (clipped to [1e2, 1e6]).
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
@@ -172,10 +174,9 @@ def linear_program(
 
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
-    if tol is None:
-        # Redundant equations, rounded to float32, may conflict. Only "penalty" tolerates them.
-        exact = dtypes == {torch.float64} or method == "penalty" or not b_eq.shape[-1]
-        tol = 1e-9 if exact else 1e-6
+    # Constraints that are rounded to float32 may conflict. Only "penalty" tolerates them.
+    may_conflict = tol is None and method == "newton" and dtypes != {torch.float64}
+    tol = 1e-9 if tol is None else tol
 
     vectors = (each.expand(*batch_shape, each.shape[-1]).double() for each in (c, b_ub, b_eq))
     cost, *rhs = (each.reshape(batch_shape.numel(), each.shape[-1]) for each in vectors)
@@ -189,8 +190,15 @@ def linear_program(
         if method == "highs":
             solution = solve_highs(constants)
         else:
-            largest_norm = 1e6 if dtypes == {torch.float64} else 1e3
-            solution = solve_newton(constants, tol, max_iter, width, largest_norm)
+            most = min(max_iter, _MOST_STEPS) if may_conflict else max_iter
+            solution = solve_newton(constants, tol=tol, max_iter=most, width=width)
+            if may_conflict and (unsolved := solution.status != OPTIMAL).any():
+                coarse = solve_newton(constants, tol=1e-6, max_iter=max_iter, width=width)
+                # The tolerance is for the largest row. Smaller rows may be violated.
+                size = constants.matrix.norms()[0] * coarse.x.abs().amax(1, keepdim=True)
+                excess = constants.project(constants.slack(coarse.x)).abs()
+                holds = (excess <= 1e-5 * (size + rhs.abs())).all(1)
+                solution = coarse.where(unsolved & (holds | (coarse.status != OPTIMAL)), solution)
         residuals = _residuals(constants, solution, width)
     _report(solution.status.view(batch_shape), on_failure)
     fun = differentiable_optimum(program, solution, width)

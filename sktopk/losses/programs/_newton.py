@@ -34,8 +34,8 @@ _ARMIJO, _MAX_HALVINGS = 1e-4, 60
 # After a full step, it is divided by _MORE_DAMPING.
 _SHORT, _MORE_DAMPING = 0.2, 10.0
 # Due to rounding, a proof of "no optimum" excludes only solutions up to a norm. This norm must be
-# at least _CERTIFIED_NORM_TIMES_TOL / tol, clipped to [_LEAST_NORM, largest_norm].
-_CERTIFIED_NORM_TIMES_TOL, _LEAST_NORM = 1e-3, 1e2
+# at least _CERTIFIED_NORM_TIMES_TOL / tol, clipped to [_LEAST_NORM, _LARGEST_NORM].
+_CERTIFIED_NORM_TIMES_TOL, _LARGEST_NORM, _LEAST_NORM = 1e-3, 1e6, 1e2
 REFINEMENTS, _POLISHING_DAMPING = 3, 1e-12
 # A solution smaller than _SMALL in the units of the scaled program is computed in smaller units.
 _MAX_RESCALINGS, _SMALL = 3, 0.01
@@ -48,6 +48,11 @@ class Solution(NamedTuple):
     multipliers: torch.Tensor
     status: torch.Tensor
     n_iter: torch.Tensor
+
+    def where(self, mask, other):
+        """Return the solutions of the programs in the mask, and those of `other` for the rest."""
+        masks, pairs = (mask.unsqueeze(1), mask), zip(self, other, strict=True)
+        return Solution(*(torch.where(masks[a.ndim == 1], a, b) for a, b in pairs))
 
 
 @dataclass
@@ -99,9 +104,9 @@ class ScaledProgram(Program):
         return self.equality | (multipliers > noise)
 
 
-def solve_newton(program, tol, max_iter, width, largest_norm):
+def solve_newton(program, *, tol, max_iter, width):
     """Return the `Solution`. If `width` > 0, its x minimizes c'x + |(M x - h)_+|^2 / (2 width)."""
-    solution, size = _solve(program, 1.0, tol, max_iter, width, largest_norm)
+    solution, size = _solve(program, 1.0, tol, max_iter, width)
     unit = torch.ones_like(size)
     for _ in range(0 if width else _MAX_RESCALINGS):
         # The tolerance is for x near 1, but large right-hand sides of loose rows make x small.
@@ -110,24 +115,21 @@ def solve_newton(program, tol, max_iter, width, largest_norm):
             break
         unit = torch.where(small, unit * size.clamp_min(tol), unit)
         beyond_noise = (unit * size > 0.1 * tol).squeeze(1)
-        again, size = _solve(program, unit, tol, max_iter, width, largest_norm)
+        again, size = _solve(program, unit, tol, max_iter, width)
         sure = (again.status == OPTIMAL) | (again.status == INFEASIBLE) & beyond_noise
-        better = small & sure.unsqueeze(1)
         again = again._replace(n_iter=solution.n_iter + again.n_iter)
-        pairs = zip(again, solution, strict=True)
-        chosen = (torch.where(better if b.ndim > 1 else better[:, 0], a, b) for a, b in pairs)
-        solution = Solution(*chosen)
+        solution = again.where(small.squeeze(1) & sure, solution)
     return solution
 
 
-def _solve(program, unit, tol, max_iter, width, largest_norm):
+def _solve(program, unit, tol, max_iter, width):
     """Return the `Solution`, and the size of x in the scaled program (1 if x is 0)."""
     program = ScaledProgram(program, unit=unit, scale_rows=not width)
     if width:
         last_width = width * program.cost_unit / program.rhs_unit
     else:
         last_width = torch.full_like(program.cost_unit, _SMALLEST_WIDTH)
-    run = _Newton(program, last_width, tol, largest_norm, use_multipliers=not width)
+    run = _Newton(program, last_width, tol, use_multipliers=not width)
     run(max_iter)
     solved = (run.status == OPTIMAL).unsqueeze(-1)
     if width:
@@ -145,14 +147,14 @@ def _solve(program, unit, tol, max_iter, width, largest_norm):
 class _Newton:
     """State of Newton's method for a batch of independent linear programs."""
 
-    def __init__(self, program, last_width, tol, largest_norm, *, use_multipliers):
+    def __init__(self, program, last_width, tol, *, use_multipliers):
         self.program = program
         self.cost = program.cost
         self.width = last_width.clamp_min(1.0)
         self.last_width = last_width
         self.damping = torch.zeros_like(last_width)
         self.tol = tol
-        self.certified_norm = max(min(_CERTIFIED_NORM_TIMES_TOL / tol, largest_norm), _LEAST_NORM)
+        self.certified_norm = max(min(_CERTIFIED_NORM_TIMES_TOL / tol, _LARGEST_NORM), _LEAST_NORM)
         self.use_multipliers = use_multipliers
         self.x = self.anchor = torch.zeros_like(program.cost)
         self.multipliers = torch.zeros_like(program.rhs)
