@@ -103,7 +103,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
     The input of the graph is "X", any number of samples. Its type is float32 if X in `fit` had this
-    type, else float64. For a custom `module`, it is the type of the weights. The outputs are:
+    type (in a Pipeline also if the given X has it), else float64. For a custom `module`, it is the
+    type of the weights. The outputs are:
 
     - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
@@ -158,7 +159,6 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     steps, classifier = _classifier.pipeline_parts(estimator)
     outputs = _classifier.Outputs(classifier)
     dtype = np.dtype(str(outputs.row_dtype).removeprefix("torch."))
-    # The classifier may get float64 samples from steps that get float32 samples.
     given = np.dtype(np.float32) if steps and getattr(X, "dtype", None) == np.float32 else dtype
     rows = check_samples(X, given)
     model = _graph.classifier_graph(onnx, outputs, _graph.labels_in_graphs(classifier.classes_))
