@@ -83,7 +83,7 @@ def compare_losses(
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
         with the k of the TopKClassifier. Models with ``pos_label=None`` get the `pos_label` of
-        `scoring` or, if it has none, of `estimator`.
+        `scoring` (a scorer of sktopk) or, if it has none, of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
