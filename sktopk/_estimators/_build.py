@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -141,8 +141,6 @@ def _build_module(module, sizes, n_members, params, generator):
         except TypeError:
             check_call(module, "module", "n_features", "n_outputs", **packed, **params)
             raise
-        if not isinstance(module, type):  # a function may return the same network in each call
-            built = _copied(built)
         if not isinstance(built, torch.nn.Module):
             raise TypeError(f"module must build an nn.Module; got {type(built).__name__}")
         if any(torch.nn.parameter.is_lazy(p) for p in built.parameters()):
@@ -150,23 +148,17 @@ def _build_module(module, sizes, n_members, params, generator):
         return built
 
     networks = [build() for _ in range(1 if packed else n_members)]
-    if isinstance(module, type) and module not in OURS:
+    if module not in OURS:
         with torch.random.fork_rng(devices=[]):
             other = networks[1] if len(networks) > 1 else build()
         if _tensors(networks[0]) & _tensors(other):
-            # All networks of the class share layers, such as a trained network: train copies.
-            networks = [*map(_copied, networks)]
+            # All networks share layers, such as a trained network: train copies.
+            networks = [copy.deepcopy(each) for each in networks]
     return networks[0] if n_members == 1 or packed else Members(networks)
 
 
 def _tensors(network):
     return {*map(id, [*network.parameters(), *network.buffers()])}
-
-
-def _copied(network):
-    with suppress(RuntimeError):  # torch cannot copy networks with its old `weight_norm`
-        return copy.deepcopy(network)
-    return network
 
 
 def with_other_values(X, shown):
