@@ -237,8 +237,8 @@ def check_output(net, X):
         )
     n_members, n_outputs = net.settings.n_members, net.settings.task.n_outputs
     members = (n_members,) if n_members > 1 else ()
-    expected = (len(rows), *members, n_outputs)
-    allowed = [expected, (len(rows),)] if n_outputs == 1 and not members else [expected]
+    expected = (rows.shape[0], *members, n_outputs)
+    allowed = [expected, (rows.shape[0],)] if n_outputs == 1 and not members else [expected]
     if tuple(scores.shape) not in allowed:
         place = 2 if isinstance(net.module_, Members) else 1  # `Members` has several user modules
         came = (*scores.shape[:1], *scores.shape[place:])
@@ -349,12 +349,12 @@ def values_of(task, unseen, folds, totals, rows):
     parts = [(slice(None), None)] if folds is None else unseen.X.parts
     order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
     cluster = np.unique(order, return_inverse=True)[1]
-    # Balance the classes of all parts together. Unknown labels (-1) are a class of their own.
-    balanced = task.calibration_weights(unseen.target % (len(task.classes) + 1), unseen.weight)
-    columns = unseen.target, unseen.weight, unseen.groups, balanced
 
     def values(net):
         found, losses, shares = [], [], []
+        # Balance the classes of all parts together. Unknown labels (-1) are a class of their own.
+        balanced = task.calibration_weights(unseen.target % (len(task.classes) + 1), unseen.weight)
+        columns = unseen.target, unseen.weight, unseen.groups, balanced
         for own, members in parts:
             y, weight, groups, counted = (None if each is None else each[own] for each in columns)
             if members is None:

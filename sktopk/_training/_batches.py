@@ -371,7 +371,7 @@ def totals_of(place, weight, shape, device, drawn=None, seen=None):
     count, weight_of, n = (np.bincount(place, w, math.prod(shape)).reshape(shape) for w in values)
     if drawn is not None:
         # Add the drawn folds of each network: subtraction of the held-out fold would be less exact.
-        count, weight_of, n = (total(drawn @ each) for each in (count, weight_of, n))
+        count, weight_of, n = total(np.stack([drawn @ each for each in (count, weight_of, n)]))
     mean = (weight_of / np.maximum(count, 1)).clip(min=1e-300)
     unit = weight_of.sum(1) / np.maximum(n.sum(1), 1)
     if seen is not None:

@@ -108,6 +108,7 @@ class Run:
     """State of one call of :meth:`Net.train`."""
 
     batches: object
+    n_batches: int  # number of minibatches per epoch
     weight: torch.Tensor
     average: WeightAverage
     forward: object = None  # the module, with gradients averaged over processes
@@ -179,7 +180,7 @@ class Net(NeuralNetClassifier):
         if type(module) is not TabularMLP or has_hooks(module.encoder) or not rows.resident:
             return rows
         n_outputs = module.encoder.n_outputs
-        if len(rows) * n_outputs > MOST_ENCODED or self.callbacks_read_batches():
+        if rows.shape[0] * n_outputs > MOST_ENCODED or self.callbacks_read_batches():
             return rows
         with torch.no_grad():
             parts = [module.encoder(rows[part]) for part in rows.chunks(n_outputs)]
@@ -213,8 +214,9 @@ class Net(NeuralNetClassifier):
         X, y = data.X, data.target
         sets = {"dataset_train": Dataset(X, y)}
         sets["dataset_valid"] = Dataset(unseen.X, unseen.target) if has_val else None
-        average = WeightAverage(self.module_, len(batches) if is_fit else 1)
-        self.run = run = Run(batches, torch.from_numpy(data.weight), average)
+        n_batches = len(batches)
+        average = WeightAverage(self.module_, n_batches if is_fit else 1)
+        self.run = run = Run(batches, n_batches, torch.from_numpy(data.weight), average)
         if is_fit and not any(isinstance(each, LRScheduler) for _, each in own):
             run.rates = [group["lr"] for group in self.optimizer_.param_groups]
         last_good = copied_weights(self.module_) if self.history_ else None
@@ -284,7 +286,7 @@ class Net(NeuralNetClassifier):
         start, share = epoch / n_epochs, 1 / n_epochs
         # Create the batch record now, because schedulers may write the learning rate into it.
         self.history.new_batch()
-        n_batches, iterator, step = len(batches), batches, self.train_step
+        iterator, step = batches, self.train_step
         if torch.device(self.device).type == "cuda" and can_record(self, batches):
             # A user's callbacks may change the network. Each epoch then needs new CUDA graphs.
             if self.callbacks or self.run.recorder is None:
@@ -292,10 +294,10 @@ class Net(NeuralNetClassifier):
             iterator, step = batches.fetched(), self.run.recorder.step
         for i, batch in enumerate(iterator):
             if self.run.rates:
-                factor = one_cycle(start + share * (i + 1) / n_batches)
+                factor = one_cycle(start + share * (i + 1) / self.run.n_batches)
                 for group, rate in zip(self.optimizer_.param_groups, self.run.rates, strict=True):
                     group["lr"] = factor * rate
-            shown = {"batch": tuple(batch), "training": True}
+            shown = {"batch": tuple(batch), "training": True} if begin or end else {}
             for callback in begin:
                 callback.on_batch_begin(self, **shown)
             loss, scores, threshold = step(batch)

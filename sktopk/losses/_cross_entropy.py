@@ -17,9 +17,9 @@ from ._loss import (
     check_soft,
     from_largest,
     reduce,
+    score_of_label,
     value_range,
 )
-from ._order_statistics import score_of_label
 from ._topk_hinge import topk_hinge_loss
 
 _NO_LABEL = torch.iinfo(torch.int64).min

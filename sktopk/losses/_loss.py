@@ -116,6 +116,10 @@ def nan_above(values, largest):
     return values * torch.where(largest < torch.inf, torch.ones_like(largest), torch.nan)
 
 
+def score_of_label(scores, target):
+    return scores.gather(1, target.unsqueeze(1)).squeeze(1)
+
+
 def from_largest(scores, k=1):
     """Return the scores minus the sample's k-th largest score, which gets no gradient."""
     known = scores.detach()

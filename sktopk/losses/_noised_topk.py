@@ -7,8 +7,16 @@ from torch import Tensor
 
 from ._cross_entropy import ldam_loss, margin_of_label
 from ._docs import documented_like
-from ._loss import LossModule, check_hard, check_k, check_nonnegative, from_largest, reduce
-from ._order_statistics import lead, noised_kth_largest, score_of_label
+from ._loss import (
+    LossModule,
+    check_hard,
+    check_k,
+    check_nonnegative,
+    from_largest,
+    reduce,
+    score_of_label,
+)
+from ._order_statistics import lead, noised_kth_largest
 from ._topk_hinge import topk_hinge_calibrated_loss
 
 

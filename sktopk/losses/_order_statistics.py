@@ -12,10 +12,6 @@ from ._loss import check_count, check_nonnegative, check_tensor, nan_above, valu
 _REACH = 7.5
 
 
-def score_of_label(scores, target):
-    return scores.gather(1, target.unsqueeze(1)).squeeze(1)
-
-
 def lead(others, label):
     """Return others - label; -inf where others is -inf, and NaN where label is NaN or inf."""
     ends = value_range(others)

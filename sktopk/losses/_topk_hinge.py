@@ -4,8 +4,16 @@ import torch
 from torch import Tensor
 
 from ._docs import documented_like
-from ._loss import LossModule, check_hard, check_k, check_nonnegative, nan_above, reduce
-from ._order_statistics import kth_largest, lead, score_of_label
+from ._loss import (
+    LossModule,
+    check_hard,
+    check_k,
+    check_nonnegative,
+    nan_above,
+    reduce,
+    score_of_label,
+)
+from ._order_statistics import kth_largest, lead
 
 
 def topk_hinge_loss(
