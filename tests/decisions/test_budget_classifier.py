@@ -184,8 +184,9 @@ def test_wrong_numbers_and_groups_of_predict_top_raise():
         with pytest.raises(error, match="n must be"):
             clf.hits_interval(X, n)
     for rows, groups in [(X, None), (X[:0], [])]:
-        with pytest.raises(ValueError, match=r"n=31 must be at most the length of X \((30|0)\)"):
-            clf.hits_interval(rows, [2, 31], groups)
+        with pytest.warns(UserWarning, match=r"n=31 exceeds the number of samples of X \((30|0)\)"):
+            low, high = clf.hits_interval(rows, [1, 31], groups)
+        assert max(low) <= max(high) <= len(rows)
     with pytest.raises(TypeError, match=r"n must be an integer; got \[2, 3\]"):
         clf.hits_interval(X, [2, 3], groups=np.arange(30) % 2)
     with pytest.raises(ValueError, match="groups must have one entry per sample"):

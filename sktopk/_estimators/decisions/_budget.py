@@ -361,7 +361,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number of best samples, up to n_samples. Bounds of an array hold together (Bonferroni).
+            Number of best samples (all, if X has fewer). Bounds of an array hold together.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group has its own interval of level
             1 - `delta`, for its n best samples, or all if the group is smaller. n must be an int.
@@ -385,7 +385,7 @@ class BudgetClassifier(CalibratedDecision):
         if groups is None or not len(scores):
             batches = [scores]
             if max(each) > len(scores):
-                raise ValueError(f"n={max(each)} must be at most the length of X ({len(scores)})")
+                warn(f"n={max(each)} exceeds the number of samples of X ({len(scores)})")
         else:
             check_count(n, "n")
             batches = [scores[rows] for rows in rows_of_groups(encode_groups(groups, len(scores)))]
