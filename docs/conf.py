@@ -1,10 +1,10 @@
-"""How Sphinx builds the site: `make docs`."""
+"""Configuration of Sphinx, which builds the site with `make docs`."""
 
 import os
 import sys
 from pathlib import Path
 
-# Examples use one thread, and data that everyone has: generated or scikit-learn's.
+# Examples use one thread, and only generated data or data of scikit-learn.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["SKTOPK_DATA"] = "nowhere"
 
@@ -29,7 +29,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "matplotlib.sphinxext.plot_directive",
-    "sphinx-mathjax-offline",  # readers may be offline, too
+    "sphinx-mathjax-offline",  # shows equations without internet
     "class_names",
     "examples_first",
     "formula",
@@ -43,10 +43,10 @@ templates_path = ["_templates"]
 default_role = "literal"
 nitpicky = True
 nitpick_ignore_regex = [
-    # Base classes that the reference names and does not document.
+    # Base classes that the API reference names but does not document.
     ("py:.*", r"(NetClassifier|BinaryNetClassifier|LossModule|object)"),
     ("py:.*", r"sktopk\.[\w.]*_.*"),
-    # A property of scikit-learn's Pipeline, which its subclass here does not document again.
+    # A property of scikit-learn's Pipeline that our subclass does not document again.
     ("py:obj", r"classes_"),
 ]
 
@@ -57,8 +57,8 @@ autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
-# Links to other projects work in a build without internet as well: where an inventory
-# cannot be fetched, the names that these pages use come from inventories.txt.
+# Links to other projects also work in a build without internet: inventories.txt has the names that
+# the pages use, in case the inventory of a project cannot be fetched.
 intersphinx_mapping = write_inventories(HERE / "inventories.txt", HERE / "_build" / "inventories")
 intersphinx_timeout = 5
 
@@ -85,12 +85,12 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/backreferences",
     "show_signature": False,
     "download_all_examples": False,
-    # Its page loads style sheets from elsewhere; each example has its own time.
+    # The page of computation times would load style sheets from the internet.
     "write_computation_times": False,
     "show_memory": False,
-    # Which picture is on the card is no matter for readers.
+    # Hide comments that configure sphinx-gallery, such as the number of the thumbnail.
     "remove_config_comments": True,
-    # Figures are shrunk to the column, not cut.
+    # Thumbnails of this size are scaled down to the column, not cut.
     "thumbnail_size": (400, 280),
 }
 
@@ -116,8 +116,8 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-# The address of this version, such as https://.../dev. The folder above has all versions, and the
-# newest versions.json. Without an address there is nothing to switch to.
+# The address of this version, such as https://.../dev. Its parent folder has all versions and the
+# newest versions.json. Without an address, the site has no version switcher.
 site_versions = ["dev"]
 site_card = "../benchmarks/results/evidence.png"
 html_baseurl = os.environ.get("SKTOPK_DOCS", "")
@@ -128,7 +128,7 @@ if html_baseurl:
         "json_url": f"{root}/versions.json",
         "version_match": folder,
     }
-    html_theme_options["check_switcher"] = False  # not there yet
+    html_theme_options["check_switcher"] = False  # versions.json may not exist yet
     html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher"]
 # The address of the repository, once it is hosted.
 site_repository = os.environ.get("SKTOPK_REPOSITORY", "")

@@ -1,34 +1,38 @@
-"""Figures of the README, recommendations.toml and losses.md that no other script computes.
+"""Compute figures of the README, recommendations.toml and pages that no other script computes.
 
     OMP_NUM_THREADS=1 python docs/readme_table.py [letters] [corrected] [tails] [texts] [tiny]
         [price] [routes] [limits] [recalls] [later] [calls] [sizes] [lists] [dependent] [pools]
         [days] [molecules] [average]
 
-Letters: the letters of loss_gains.md, and one part of TopKClassifier after the other.
-Corrected: other classifiers on the same letters, and probabilities divided by class frequencies.
-Tails: gain of the correction for several classifiers, and of TopKClassifier("smooth_topk_adjusted")
-(benchmarks/results/top_of_the_table.jsonl) over them, on the four held-out long tails.
-Texts: probabilities divided by class frequencies on a long tail of banking77, logistic regression.
-Tiny: many classes with few samples each, and 256 columns as of an embedding (simulated).
-Price: accuracy of the correction if test classes are equally frequent, and as in training.
-Routes: questions of banking77 that get a topic without a person, with a limit for the precision,
-and with the lowest threshold at which the calibration questions have this precision.
-Limits: how often a limit of 1 % for the false positive rate is broken on real data, and recall.
-Recalls: how often a limit of 95 % for the recall is broken on real data, and flagged samples.
-Later: rates of molecules that were measured later than those that calibrate.
-Calls: how often bounds miss for lists of real customers and molecules.
-Sizes: positives that a threshold with a guarantee finds, by number of calibration negatives.
-Lists: bounds for the 500 best, by number of calibration samples, and how often bounds miss if the
-same customers calibrate and are in the list, or molecules share scaffolds.
-Dependent: broken limits and bounds if samples, days or shares of positives are unlike.
-Pools: bounds for the 200 best by size of the pool, for the example of rare positives in top.md,
-and for real molecules. Bounds that the first 10 000 molecules calibrate.
-Days: the share of positives among the 100 best of about 1000 samples of each new day.
-Molecules: active ones among the best 200, in a test set that was measured later, and how many fewer
-than SVR finds (95 % bootstrap interval over the test molecules).
-Average: the average of three of benchmarks/results/top_of_the_table.md minus the average of
-LightGBM, extra trees and MLPClassifier, on the 12 held-out datasets of two classes.
-Needs the data folder of the benchmarks, see benchmarks/_datasets.py.
+The script needs the data folder of the benchmarks, see benchmarks/_datasets.py. Its parts are:
+
+Letters: accuracies on the letters of loss_gains.md, also with single parts of TopKClassifier.
+Corrected: three classifiers on these letters, with and without division of the probabilities by
+class frequencies.
+Tails: on four held-out long tails, the gain of several classifiers from this division, and the gain
+of TopKClassifier("smooth_topk_adjusted") over them (benchmarks/results/top_of_the_table.jsonl).
+Texts: logistic regression on a long tail of banking77, with and without this division.
+Tiny: accuracies on simulated data with many classes, few samples per class and 256 columns.
+Price: accuracies with and without a correction for class sizes, macro-averaged and with the class
+frequencies of the training.
+Routes: share of the questions of banking77 whose topic is predicted at a required precision. The
+threshold has a guarantee, or is the lowest with this precision on the calibration questions.
+Limits: how often thresholds exceed a false positive rate of 1 % on real data, and their recall.
+Recalls: how often thresholds miss a recall of 95 % on real data, and the share of flagged samples.
+Later: false positive rate and recall on molecules measured later than those for calibration.
+Calls: how often bounds for the number of positives fail for lists of real customers and molecules.
+Sizes: share of positives found by thresholds with a guarantee, by number of calibration negatives.
+Lists: bounds for the positives among the 500 best samples, by number of calibration samples. Also
+how often bounds fail for repeated customers, and for molecules that share scaffolds.
+Dependent: how often guarantees fail for dependent samples or varying shares of positives. Also
+bounds if few labels are known.
+Pools: bounds for the positives among the 200 best samples, by size of the pool, on simulated data
+(top.md) and on real molecules.
+Days: share of positives among the 100 best of about 1000 samples of each new day.
+Molecules: active molecules among the 200 best of a test set that was measured later, and how many
+fewer than with SVR (95 % bootstrap interval over the test molecules).
+Average: gain of the soft-voting ensemble of top_of_the_table.md over soft voting of LightGBM, extra
+trees and MLPClassifier, on the 12 held-out datasets with two classes.
 """
 
 import sys
@@ -87,7 +91,7 @@ def scaled(model):
 
 
 def label_models(seed):
-    """Return baselines, then TopKClassifier with one part after the other."""
+    """Return baselines, then TopKClassifiers. Each of these adds one part to the previous one."""
     balanced = {"class_weight": "balanced"}
     seeded = {"random_state": seed}
     eight = [(f"{i}", MLPClassifier(max_iter=1000, random_state=8 * seed + i)) for i in range(8)]
@@ -109,7 +113,7 @@ def label_models(seed):
 
 
 def rare_letters():
-    """Yield seed, training and test set of five splits."""
+    """Yield the seed, the training set and the test set of each of five splits."""
     X_all, y_all = load_pmlb("letter", return_X_y=True)
     for seed in range(5):
         X, X_test, y, y_test = train_test_split(
@@ -148,7 +152,7 @@ def corrected():
 
 
 def accuracies(y, y_score, labels, count):
-    """Return top-1 and top-5 accuracy: mean over classes, then with classes as in training."""
+    """Return top-1 and top-5 accuracy, first macro-averaged, then with the training frequencies."""
     code = np.searchsorted(labels, y)
     weight = (count / np.bincount(code, minlength=len(labels)))[code]
     ways = {"average": "macro"}, {"sample_weight": weight}
@@ -301,7 +305,7 @@ def routes():
 
 
 def population(name, n_train, shuffle=True):
-    """Return scores and labels of the samples of a table that did not train the classifier."""
+    """Train a classifier on a part of a dataset. Return scores and labels of the other samples."""
     X, y = TABLES[name].load()
     rows, positive = np.arange(len(y)), np.asarray(y) == 1
     if shuffle:
@@ -333,7 +337,7 @@ def recalls():
 
 
 def thresholds(scores, positive, n_cal, budget, constraint="fpr"):
-    """Return % of limits broken, flagged and found samples, for BudgetClassifier and quantile."""
+    """Return broken limits, flagged samples and recall in %, for BudgetClassifier and quantile."""
     random, found = np.random.default_rng(0), []
     limited = positive if constraint == "recall" else ~positive
     for seed in range(1000):
@@ -408,7 +412,7 @@ def sizes():
 
 
 def draw(random, n, share):
-    """Return scores, N(2, 1) for positives and N(0, 1) for negatives, and labels."""
+    """Draw labels, and scores from N(2, 1) for positives and from N(0, 1) for negatives."""
     positive = random.random(n) < share
     return random.normal(size=n) + 2 * positive, positive
 
@@ -420,13 +424,13 @@ def calibrated(scores, positive, seed, **params):
 
 
 def broken(scores, seed):
-    """Return whether a threshold for 1 % of the negatives N(0, 1) breaks the limit."""
+    """Return whether a threshold calibrated for 1 % of negatives is exceeded by more of N(0, 1)."""
     clf = calibrated(scores, np.zeros(len(scores), dtype=bool), seed, budget=0.01)
     return norm.sf(clf.threshold_) > 0.01
 
 
 def bounds_miss(calibration, new):
-    """Return whether the bounds for the 200 best miss; both arguments are (scores, positive)."""
+    """Return whether bounds for the 200 best fail. Both arguments are pairs (scores, positive)."""
     low, high = BudgetClassifier.from_scores(*calibration).hits_interval(new[0], 200)
     return not low <= new[1][np.argsort(-new[0])[:200]].sum() <= high
 
@@ -529,7 +533,7 @@ def pools():
     simulated = clf.predict_proba(X[10_000:])[:, 1], y[10_000:] == 1
     for name, (scores, active), n_draws in (
         ("simulated", simulated, 20),
-        # In the file, similar molecules are close to each other, so the library has other ones.
+        # Similar molecules are neighbors in the file. Do not shuffle, so that new molecules differ.
         ("HIV", population("HIV", 10_000, shuffle=False), 200),
     ):
         old, new = np.split(np.arange(len(scores)), [10_000])
@@ -556,7 +560,7 @@ def pools():
 
 
 def top_scores(model, X):
-    """Return scores; the highest are the best."""
+    """Return one score per sample. Higher scores are better."""
     for method in ("decision_function", "predict_proba", "predict"):
         if hasattr(model, method):
             scores = getattr(model, method)(X)

@@ -1,4 +1,4 @@
-"""Signatures show a class as a default value by its name: `TabularMLP`."""
+"""Show classes that are default values by their names, such as `TabularMLP`, in signatures."""
 
 import re
 
@@ -11,6 +11,6 @@ def name_classes(app, what, name, value, options, signature, return_annotation):
 
 
 def setup(app):
-    # The parameters of a dataclass have no source, from which autodoc could take their defaults.
+    # For dataclasses, autodoc shows the repr of default values, because it finds no source code.
     app.connect("autodoc-process-signature", name_classes)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

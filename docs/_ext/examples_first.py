@@ -1,4 +1,4 @@
-"""The example of a class stands before its parameters: there may be twenty of them."""
+"""Show the examples of a class before its parameters, because a class can have twenty of them."""
 
 
 def examples_first(app, what, name, obj, options, lines):
@@ -19,6 +19,6 @@ def examples_first(app, what, name, obj, options, lines):
 
 
 def setup(app):
-    # After numpydoc, which has the priority 500.
+    # Run after numpydoc, whose priority is 500.
     app.connect("autodoc-process-docstring", examples_first, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

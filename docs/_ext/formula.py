@@ -1,7 +1,7 @@
-"""The directive `formula`: the equation of a public name, from its docstring.
+"""The directive `formula` shows the equations and references of a docstring on a page.
 
-An equation stands in one place, the docstring, with its paper and number. Pages of the guide
-show it from there.
+Each equation is written only once, in the docstring of a public name. Pages of the guide show it
+with this directive.
 """
 
 import inspect
@@ -17,7 +17,7 @@ REFERENCES = re.compile(r"^References\n-+\n(.*?)(?=\n\n[A-Z][\w ]+\n-+\n|\Z)", r
 
 
 def parts(docstring):
-    """Return the equations before the parameters, and the references without their labels."""
+    """Return the equations above the section Parameters, and the references without [1], [2]."""
     text = re.split(r"^Parameters\n-+\n", docstring, flags=re.MULTILINE)[0]
     equations = [match.group() for match in EQUATION.finditer(text + "\n")]
     references = REFERENCES.search(docstring)
@@ -26,7 +26,7 @@ def parts(docstring):
 
 
 class Formula(SphinxDirective):
-    """Show the equations of a name, a link to it, and the papers it cites."""
+    """Show the equations in the docstring of a name, a link to the name, and the cited papers."""
 
     required_arguments = 1
 
@@ -34,14 +34,14 @@ class Formula(SphinxDirective):
         name = self.arguments[0]
         module, _, attribute = name.rpartition(".")
         value = getattr(import_module(module), attribute)
-        # The page is out of date where the docstring has changed.
+        # Rebuild the page if the docstring changes.
         self.env.note_dependency(inspect.getsourcefile(value))
         equations, references = parts(inspect.getdoc(value))
         if not equations:
             raise self.error(f"the docstring of {name} has no equation")
         role = "class" if inspect.isclass(value) else "func"
         lines = "\n".join(equations).splitlines()
-        # A backslash, or "D. Hand" would be item D of a list.
+        # Without the backslash, "D. Hand" would become item D of a list.
         for text in (f":{role}:`{name}`", *(rf"\{each}" for each in references)):
             lines += ["", ".. rst-class:: source", "", text]
         node = nodes.container()

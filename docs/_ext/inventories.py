@@ -13,9 +13,9 @@ HEADER = (
 def write_inventories(table, folder):
     """Return the intersphinx mapping of the projects in `table`.
 
-    A line names a project and its address, or a project, a role, an object and the page
-    that describes it. The objects of each project are written as an inventory into `folder`,
-    which intersphinx takes where the project's own cannot be fetched.
+    `table` is a file. A line with two words has a project and its address. A line with four words
+    has a project, a role, an object and the page of this object. The objects of each project are
+    written as an inventory into `folder`. Intersphinx uses it if it cannot fetch the original.
     """
     addresses, objects = {}, defaultdict(list)
     for line in Path(table).read_text().splitlines():

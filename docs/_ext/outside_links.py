@@ -1,7 +1,7 @@
-"""Links of hand-written pages to files of the checkout that are no pages.
+"""Links from pages to files of the repository outside of docs/.
 
-Those pages are read in the checkout, too, where `../benchmarks/results/x.md` is a file. The site
-links to the file in the repository if `site_repository` has its address, or else to a copy.
+In the repository, a link such as `../benchmarks/results/x.md` leads to the file. On the site, it
+leads to the hosted file if `site_repository` is the address of the repository, else to a copy.
 """
 
 from pathlib import Path
@@ -12,9 +12,9 @@ from sphinx.transforms import SphinxTransform
 
 
 class OutsideLinks(SphinxTransform):
-    """Replace references to files of the checkout that are no pages."""
+    """Replace references to files outside of docs/ by links."""
 
-    # Before references are resolved, after myst has made them.
+    # Run after myst has created the references, and before Sphinx resolves them.
     default_priority = 5
 
     def apply(self):
@@ -24,7 +24,7 @@ class OutsideLinks(SphinxTransform):
             if node.get("reftype") != "myst":
                 continue
             target = (page.parent / node["reftarget"].partition("#")[0]).resolve()
-            if not target.is_file():  # pages go without their suffix
+            if not target.is_file():  # myst removes the suffix of pages
                 target = target.with_name(f"{target.name}.md")
             if target.is_file() and not target.is_relative_to(source):
                 node.replace_self(self.link(node, target, source))

@@ -1,7 +1,7 @@
-"""The directive `recommendations`: which estimator for which task, from recommendations.toml.
+"""The directive `recommendations` shows a table of tasks and their recommended estimators.
 
-Arguments are keys of tasks, in the order to show. Without arguments, all tasks are shown. A page in
-Markdown puts the directive into `eval-rst`. The chart shows the same file.
+Arguments are keys of tasks in recommendations.toml, in the order to show. Without arguments, all
+tasks are shown. In Markdown pages, put the directive into `eval-rst`.
 """
 
 from docutils import nodes
@@ -11,7 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 
 
 class Recommendations(SphinxDirective):
-    """Show tasks, estimators with metrics, and what was measured in a table."""
+    """Show a table with tasks, estimators, metrics and measured results."""
 
     optional_arguments = 100
 
@@ -23,7 +23,7 @@ class Recommendations(SphinxDirective):
         lines = [".. list-table::", "   :header-rows: 1", "   :widths: 24 40 36", ""]
         lines += ["   * - You need", "     - Use, and measure with", "     - What we measured"]
         for task in (tasks[key] for key in self.arguments or tasks):
-            # Literals have two backticks in reStructuredText.
+            # reStructuredText writes code with two backticks, Markdown with one.
             need, use, found = (
                 text.replace("`", "``") for text in (task["need"], use_of(task), task["found"])
             )

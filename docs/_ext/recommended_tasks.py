@@ -1,4 +1,4 @@
-"""The tasks and recommended estimators of recommendations.toml, for pages, chart and tests."""
+"""Read tasks and recommended estimators from recommendations.toml, for pages, chart and tests."""
 
 import tomllib
 from pathlib import Path
@@ -7,7 +7,7 @@ SOURCE = Path(__file__).parents[1] / "recommendations.toml"
 
 
 def read_tasks():
-    """Return the tasks by key."""
+    """Return a dict with the task of each key."""
     tasks = tomllib.loads(SOURCE.read_text(encoding="utf-8"))["task"]
     return {task["key"]: task for task in tasks}
 
@@ -24,5 +24,5 @@ def use_of(task):
 
 
 def markdown_row(task):
-    """Return the row of a task in tables in Markdown."""
+    """Return the row of a task for a Markdown table."""
     return f"| {task['need']} | {use_of(task)} | {task['found']} |"

@@ -1,6 +1,6 @@
 """Metadata of the site: OpenGraph cards, llms.txt, versions.json, parameters in the search.
 
-Addresses need `html_baseurl`.
+Cards and files contain complete addresses only if `html_baseurl` is set.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from docutils import nodes
 
 
 def first_paragraph(doctree):
-    """The text of the first paragraph of a page, in one line."""
+    """Return the text of the first paragraph of a page, in one line."""
     for paragraph in doctree.findall(nodes.paragraph):
         if text := " ".join(paragraph.astext().split()):
             return text
@@ -43,11 +43,11 @@ def add_card(app, pagename, templatename, context, doctree):
 
 
 def write_texts(app, exception):
-    """Write llms.txt, a line per page, and versions.json for the version switcher."""
+    """Write llms.txt, which lists all pages, and versions.json for the version switcher."""
     if exception is not None or app.builder.format != "html":
         return
     if not app.env.found_docs <= getattr(app.env, "site_pages", {}).keys():
-        # Some pages are as they were, and so are these files.
+        # This build did not write all pages: keep the files of the last full build.
         return
     base = app.config.html_baseurl
     first, *others = [app.config.root_doc, *sorted(app.env.site_pages)]
@@ -68,16 +68,16 @@ def write_texts(app, exception):
 
 
 def index_parameters(app, what, name, value, options, lines):
-    """Make each parameter a main entry of the index, which the search shows before words."""
+    """Make each parameter a main entry of the index. The search ranks entries above other words."""
     if what not in ("class", "function"):
         return
     try:
         parameters = inspect.signature(value).parameters
     except (TypeError, ValueError):
         return
-    # An entry is found by a query of half its length at least: the name alone.
+    # The search finds an entry only by at least half of its characters. Use the name without more.
     if parameters:
-        # At the end: autosummary takes the first paragraph for the summary.
+        # Append the entries, because autosummary uses the first paragraph as the summary.
         lines += ["", ".. index::", *(f"   ! single: {each}" for each in parameters), ""]
 
 
@@ -86,7 +86,7 @@ def setup(app):
     app.add_config_value("site_versions", [], "html")
     app.connect("html-page-context", add_card)
     app.connect("build-finished", write_texts)
-    # After numpydoc, whose priority is 500, has read the lines.
+    # Run after numpydoc, whose priority is 500.
     app.connect("autodoc-process-docstring", index_parameters, priority=600)
-    # Pages are written by one process, which remembers them for llms.txt.
+    # Write all pages in one process, because `site_pages` collects them for llms.txt.
     return {"parallel_read_safe": True, "parallel_write_safe": False}

@@ -1,8 +1,8 @@
-"""Attributes such as `k_` in the types and shapes of docstrings are names, not links."""
+"""Show names such as `k_` in the types and shapes of docstrings as code, not as links."""
 
 import re
 
-# numpydoc passes types on as reStructuredText, where a trailing underscore makes a link.
+# numpydoc writes types as reStructuredText, in which a trailing underscore makes a link.
 TYPE = re.compile(r"^[\w, *]+ : ")
 NAME = re.compile(r"(?<![\w`.])([A-Za-z]\w*_)(?![\w`])")
 
@@ -16,6 +16,6 @@ def quote_names(app, what, name, value, options, lines):
 
 
 def setup(app):
-    # Before numpydoc, whose priority is 500.
+    # Run before numpydoc, whose priority is 500.
     app.connect("autodoc-process-docstring", quote_names, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
