@@ -1,4 +1,4 @@
-"""Losses for accuracy at the top: surrogates of errors on one or both sides of a threshold."""
+"""Losses for accuracy at the top: surrogates of false negatives and false positives."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -94,28 +94,28 @@ def accuracy_at_top_loss(
         Class labels in {0, 1}.
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
-        ``threshold(scores, positive, weight)``. With `groups`, the function also gets group numbers
-        g and returns ``max(g) + 1`` thresholds. NaN and inf scores of weight 0 become 0.
+        ``threshold(scores, positive, weight)``. With `groups`, the function also gets the group
+        numbers g, and returns ``max(g) + 1`` thresholds, for the groups 0, 1, ...
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        The errors that the loss counts, with :math:`\lambda` = 1. A dict sets the :math:`\lambda`
-        of both kinds, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
+        The kind of error that the loss counts. A dict sets the weights of both kinds, such as
+        ``{"false_positives": 0.1, "false_negatives": 0.9}``.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        The surrogate l(z). "quadratic" is max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic"
-        is log2(1 + exp z).
+        Loss l(z) of a score that is on the wrong side of the threshold by z. "quadratic" is
+        max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic" is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a day or a query. Each group has its own threshold. With
-        reduction "mean", each term of L is averaged over the groups with samples of its class.
+        Group of each sample, such as a query. Each group has its own threshold. "mean" averages
+        false negatives over groups with positives, and false positives over groups with negatives.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides by class sizes, as in L, but "sum" does not. "none" returns a loss for each
-        sample. If L counts errors of one class only, samples of the other class have loss 0.
+        "mean" divides the loss of each class by the size of the class, but "sum" does not. "none"
+        returns the loss of each sample. A class whose errors do not count has loss 0.
 
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative. If the class of a term of L is empty, or t is -inf, the term and its gradient
-        are 0. Gradients also flow through t. If scores tie, the first of them ranks highest.
+        Nonnegative. A class without samples adds 0. With the threshold -inf, loss and gradient are
+        0. Gradients also flow through the threshold. Tied scores rank in the order of the samples.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def accuracy_at_top_loss(
 def loss_at(
     threshold, scores, target, surrogate, groups, sample_weight, reduction, errors="false_negatives"
 ):
-    """Compute :func:`accuracy_at_top_loss`. Losses with a fixed kind of threshold use `loss_at`."""
+    """Compute :func:`accuracy_at_top_loss`. Losses such as `top_push_loss` call this function."""
     given = scores
     scores, positive, sample_weight = check_binary(scores, target, sample_weight)
     dtype = scores.dtype
@@ -152,7 +152,7 @@ def loss_at(
     largest = largest_score(scores.detach(), sample_weight)
     if hasattr(threshold, "of"):
         given = scores.double()
-    else:  # A function of the user may use finite scores of samples of weight 0.
+    else:  # Keep finite scores of weight 0, which a function of the user may use.
         given = torch.where(given.isfinite(), given, scores)
     scores = scores.double()  # distances from a threshold need the digits of float64
     if groups is None:
@@ -183,7 +183,7 @@ def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
 
 
 def largest_score(scores, weight):
-    """Return the largest score of weight > 0; NaN if a score is NaN, -inf without samples."""
+    """Return the largest score with weight > 0: NaN if one is NaN, -inf if there is none."""
     if weight is not None:
         scores = torch.where(weight != 0, scores, -math.inf)
     return scores.amax(-1) if scores.shape[-1] else scores.new_tensor(-math.inf)

@@ -19,15 +19,15 @@ class Candidates(NamedTuple):
 def sample_candidates(
     target: Tensor, n_classes: int, n_candidates: int, *, generator: torch.Generator | None = None
 ) -> Candidates:
-    r"""Draw candidate classes for a training step: the labels of the batch and a random sample.
+    r"""Draw candidate classes for a training step: labels of the batch and random other classes.
 
     .. math::
         \sum_{j=1}^{C} e_j \;\approx\; \sum_{j \in B} e_j + \frac{C - |B|}{|D|} \sum_{j \in D} e_j
 
     where C is `n_classes`, B is the set of labels of a batch, and D is a simple random sample of
     the other classes. Labels have weight 1, and classes in D have weight :math:`(C - |B|) / |D|`.
-    The right side is an unbiased estimate if D is never empty and no :math:`e_j` depends on D, as
-    for :math:`e_j = \exp s_j`.
+    If D is never empty, the right side is an unbiased estimate of the left side. The terms
+    :math:`e_j`, such as :math:`\exp s_j`, must not depend on D.
 
     To estimate the loss over all C classes, add the log weights to the scores:
 
@@ -35,10 +35,11 @@ def sample_candidates(
       small by about v/2, where v is the relative variance of the estimate of :math:`\sum_j \exp
       s_j`.
     - The smooth top-k loss of ``scores + k * tau * log_weight`` is too small by about
-      :math:`\tau((2k-1)v/2 + (k-1)/|D|)` if no class dominates.
+      :math:`\tau((2k-1)v/2 + (k-1)/|D|)` if no class dominates. Here, v is the relative variance
+      of the estimate of :math:`\sum_j \exp(s_j / (k\tau))`.
 
-    Hinge, noised, grouping and transition losses cannot be estimated in this way: they select the k
-    largest scores. Memory and time of this function do not depend on C.
+    Hinge, noised, grouping and transition losses cannot be estimated in this way: they need the k
+    largest scores of all classes. Memory and time of this function do not depend on C.
 
     Parameters
     ----------
@@ -55,15 +56,15 @@ def sample_candidates(
     Returns
     -------
     candidates : tuple (classes, target, log_weight)
-        A named tuple of tensors on the device of `target`, with m = min(n_classes, n_samples +
-        n_candidates). If m = n_classes, all weights are 1, so the loss is exact.
+        A named tuple of tensors on the device of `target`. There are m = min(n_classes, n_samples +
+        n_candidates) candidates. If m = n_classes, all classes are candidates: the loss is exact.
 
         classes : Tensor of shape (m,)
-            Class indices in ascending order. Classes are repeated to get the length m.
+            Class indices in ascending order. A class that was drawn again is repeated.
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)
-            Logarithm of the weight of each candidate; -inf if its class was already listed.
+            Logarithm of the weight of each candidate; -inf for repeated classes.
 
     Raises
     ------

@@ -57,7 +57,7 @@ def cross_entropy_loss(
 
 
 def negative_log_likelihood(log_proba, target):
-    """Return -sum_j t_j log q_j, where 0 log 0 is 0, or -log q_y for class indices."""
+    """Return -log q_y for class indices y, or -sum_j t_j log q_j for soft targets (0 log 0 = 0)."""
     if target.is_floating_point():
         absent = (target == 0) & (log_proba == -math.inf)
         return -torch.where(absent, 0.0, target * log_proba).sum(1)
@@ -77,13 +77,13 @@ def check_class_counts(class_counts, scores):
 
 
 def log_prior(class_counts, scores):
-    """Return the logarithm of each class's share, in a shape that broadcasts to `scores`."""
+    """Return the log share of each class in the counts, in a shape that broadcasts to `scores`."""
     counts = check_class_counts(class_counts, scores)
     return (counts / counts.sum(-1, keepdim=True)).log()
 
 
 def margin_of_label(class_counts, max_margin, scores, target):
-    r"""Return label margins :math:`m_c \propto n_c^{-1/4}`; the rarest class has `max_margin`."""
+    """Return label margins proportional to class_count ** -0.25, `max_margin` for the rarest."""
     max_margin = check_nonnegative(max_margin, "max_margin")
     margins = check_class_counts(class_counts, scores) ** -0.25
     margins = max_margin * margins / margins.amax(-1, keepdim=True)
@@ -130,7 +130,7 @@ def focal_loss(
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
     # Keep 1 - q_y above 0: if gamma < 1, the power (1 - q_y)^gamma has an infinite slope at 0. If
-    # q_y is 0, 1 - q_y becomes the constant 1 without a gradient, which would be 0 * inf, NaN.
+    # q_y is 0, use the constant 1 for 1 - q_y: its gradient would be 0 * inf, which is NaN.
     absent = cross_entropy == torch.inf
     miss = -torch.expm1(-cross_entropy.masked_fill(absent, 0.0))
     miss = miss.clamp_min(torch.finfo(scores.dtype).tiny).masked_fill(absent, 1.0)

@@ -27,7 +27,7 @@ def joined(lead, of_title):
 
 
 def documented_like(*others: Callable) -> Callable[[Function], Function]:
-    """Return a decorator that adds parameters and sections of `others` that a docstring lacks."""
+    """Return a decorator that completes a docstring with parameters and sections of `others`."""
 
     def complete(function):
         if function.__doc__:  # None under python -OO
@@ -58,7 +58,7 @@ def of_module(function, name):
             tree = ast.parse(line.removeprefix(">>> "))
             for node in ast.walk(tree):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) == function.__name__:
-                    # Move the keyword arguments, which are the parameters, to the constructor.
+                    # Move the keyword arguments of the function to the constructor of the module.
                     node.func = ast.Call(ast.Name(name), [], node.keywords)
                     node.keywords = []
             lines[i] = f">>> {ast.unparse(tree)}"

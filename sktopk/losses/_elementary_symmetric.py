@@ -1,4 +1,4 @@
-r"""Exact sums over k-subsets of the classes, and the probability that a subset contains class j.
+r"""Exact sums over all sets of k classes, and the probability that such a set contains a class.
 
 The sums are the elementary symmetric polynomials :math:`\sigma_k, \sigma_{k-1}` of
 :math:`e_j = \exp((s_j - s_{[k]}) / (k\tau))`, where :math:`s_{[k]}` is the k-th largest score. The
@@ -11,8 +11,8 @@ classes form three groups, which avoids cancellation:
 
 Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)` have
 the coefficients :math:`T_i, R_i`. Then :math:`\sigma_{k-d} \propto Z_d = \sum_i T_{i+d} R_i` for d
-= 0 and 1. All terms are positive. To avoid overflow for k <= 600, u is multiplied and v is divided
-by the *tilt*, (sum of v over rest) / k. Each factor 1 + a x is then divided by 1 + a.
+= 0 and 1. All terms are positive. A *tilt* multiplies u and divides v, to avoid overflow for
+k <= 600. It is (sum of v over rest) / k, at least 1. Each factor 1 + a x is then divided by 1 + a.
 """
 
 from typing import NamedTuple
@@ -62,7 +62,7 @@ def largest_others(scores, target, m):
 
 
 def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
-    """Return `rest` (v, but 0 for the classes in `left_out`) and its power sums (k, n_samples)."""
+    """Return v = exp((scores - kth) / scale), 0 for `left_out` classes, and sums of v^1 ... v^k."""
     blocks = row_blocks(scores)
     rest = torch.empty_like(scores if keep_rest else scores[blocks[0]])
     p = []
@@ -79,7 +79,7 @@ def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
 
 
 def _polynomial_of_power_sums(p, out):
-    """Fill `out` with the elementary symmetric polynomials 0 ... k by Newton's identities."""
+    """Fill `out` with elementary symmetric polynomials of degree 0 ... k, from power sums `p`."""
     # Lost digits of these alternating sums are harmless: the k best classes dominate the results.
     k = len(p)
     signed = p.flip(0)
@@ -90,9 +90,9 @@ def _polynomial_of_power_sums(p, out):
 
 
 class SubsetSums(NamedTuple):
-    """Polynomials of a batch. All fields but `rest` are float64, with samples on the last axis."""
+    """Sums of a batch, in the symbols of the module docstring. All but `rest` are float64."""
 
-    log_ratio: torch.Tensor  # log(sigma_k / sigma_(k-1)) where e_[k] = 1; (n_samples,)
+    log_ratio: torch.Tensor  # log(sigma_k / sigma_(k-1)) for e_[k] = 1; (n_samples,)
     ratio: torch.Tensor  # sigma_k / sigma_(k-1) of the tilted factors
     z: torch.Tensor  # tilted Z_0 ... Z_k, up to one factor per sample; (k + 1, n_samples)
     tilt: torch.Tensor  # (n_samples,)
@@ -102,7 +102,7 @@ class SubsetSums(NamedTuple):
 
 
 def _zeros(count, *shape, like):
-    """Return `count` zero tensors: parts of one tensor, except where torch.compile would copy."""
+    """Return `count` zero tensors: views of one tensor, except under torch.compile."""
     if torch.compiler.is_compiling():
         return tuple(like.new_zeros(shape) for _ in range(count))
     return like.new_zeros(count, *shape).unbind()
@@ -111,8 +111,8 @@ def _zeros(count, *shape, like):
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     """Return the `SubsetSums` of the classes. A subset has the weight exp(sum of scores / scale).
 
-    `head` has the largest scores (at most 2 k), descending. The k-th is finite. `left_out` has the
-    classes that are not in the rest. `keep_rest` is True if `rest_inclusion` will be called.
+    `head` has the largest scores (at most 2 k), descending. Its k-th score is finite. `left_out`
+    has the classes outside the rest. `keep_rest` is True if `rest_inclusion` will be called.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -143,7 +143,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
 
 
 def head_inclusion(sums):
-    """Return the probabilities that each class of top and middle is in a k- and a (k-1)-subset.
+    """Return for each top or middle class the probability that a k- or (k-1)-subset contains it.
 
     The adjoint of the product of factors yields one probability as a sum of positive terms. The
     other probability follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
@@ -171,8 +171,8 @@ def head_inclusion(sums):
 def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    If y is shifted by one position, the sum is P_(k-1)(j). The sum is stable: the odds o_j are
-    below 1 in the rest, and y decreases from 1, because the Z are log-concave.
+    P_k(j) is the probability that a k-subset has class j. With y shifted by one position, the sum
+    is P_(k-1)(j). It is stable: the odds o_j in the rest are < 1, and y decreases from 1.
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])

@@ -53,7 +53,7 @@ class OneGroup:
         return (self.sum(positive) > 0) & (self.sum(negative) > 0)
 
     def mean(self, value, gradient, batch):
-        """Return the mean of `value` over the defined groups, and the gradient of the mean."""
+        """Return the mean of `value` over groups with both classes, and its gradient."""
         return value, gradient
 
     def sort(self, key):
@@ -121,7 +121,7 @@ class Groups(OneGroup):
         return least.scatter_reduce(0, self.codes, values, "amax")
 
     def first(self, mask):
-        """Return each group's first sample in the mask; without one, the last of all samples."""
+        """Return the index of each group's first sample in the mask (if none, the last index)."""
         rows = mask.nonzero().squeeze(1)
         last = rows.new_full((self.n_groups,), len(mask) - 1)
         return last.scatter_reduce(0, self.codes[rows], rows, "amin")
@@ -137,7 +137,7 @@ class Groups(OneGroup):
 
     def sort(self, key):
         # Sorting integers takes a quarter of the time of sorting floats, 16-bit integers even less.
-        # The bits sort like the floats if all bits of negative floats but the sign are flipped.
+        # The bits sort like the floats after flipping all bits but the sign of negative floats.
         bits = key.detach() + 0.0  # -0.0 becomes 0.0
         bits = bits.view(torch.int64 if key.dtype == torch.float64 else torch.int32)
         bits = torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
@@ -180,7 +180,7 @@ class OrderedGroups(Groups):
         return before.masked_fill(self.start == 0, 0.0)
 
     def within(self, values):
-        # Scale each group by a power of 2: otherwise a group of large numbers swallows the others.
+        # Scale each group by a power of 2: large sums of one group would cost other groups digits.
         unit = self.of_rows(torch.frexp(self.sum(values.detach().abs())).exponent.double().exp2())
         sums = (values / unit).cumsum(0)
         return (sums - self.of_rows(self.before_first(sums))) * unit

@@ -16,7 +16,7 @@ LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 def check_scores(scores, sample_weight):
-    """Return scores (n_samples, n_classes), 0 for samples of weight 0, and checked weights."""
+    """Return checked scores, which are 0 for samples of weight 0, and checked weights."""
     scores = _at_least_single(scores, 2, "(n_samples, n_classes)")
     weight = check_weight(sample_weight, scores)
     return without_absent(scores, weight), weight
@@ -83,7 +83,7 @@ def check_weight(sample_weight, scores):
     sample_weight = as_tensor(sample_weight, "sample_weight", scores.dtype, scores.device)
     check_length(sample_weight, "sample_weight", scores.shape[0], "one weight per sample")
     ends = value_range(sample_weight)
-    if ends is None or ends[0] == 0:  # samples of weight 0 are left out, and give no gradient
+    if ends is None or ends[0] == 0:  # ignored samples: their weights would get no gradient
         check_constant(sample_weight)
     if ends is not None and ends[0] >= 0 and ends[1] < float("inf"):
         return sample_weight
@@ -95,12 +95,9 @@ def check_weight(sample_weight, scores):
 
 
 def value_range(tensor):
-    """Return the smallest and the largest value (NaN if any is NaN), or None if they are unknown.
-
-    They are unknown for empty tensors, on a GPU (reading would wait), in torch.compile or in vmap.
-    """
+    """Return the smallest and largest value (NaN if any is NaN), or None if they cannot be read."""
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
-        return None
+        return None  # empty, traced, or on a GPU, where reading would wait
     try:
         low, high = tensor.detach().aminmax()
         return low.item(), high.item()
@@ -109,7 +106,7 @@ def value_range(tensor):
 
 
 def nan_above(values, largest):
-    """Return the values. Values and gradients are NaN where the largest score is NaN or inf."""
+    """Return `values`, with NaN values and gradients where the largest score is NaN or inf."""
     ends = value_range(largest)
     if ends is not None and ends[1] < float("inf"):
         return values
@@ -128,7 +125,7 @@ def from_largest(scores, k=1):
 
 
 def check_once(name):
-    """Raise an error in a backward pass with ``create_graph=True``, for second derivatives."""
+    """Raise an error if a backward pass prepares second derivatives (``create_graph=True``)."""
     # torch's `once_differentiable` raises only if the incoming gradient requires a gradient.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise RuntimeError(f"{name} can be differentiated once only: omit create_graph=True")
@@ -193,7 +190,7 @@ def check_fraction(value, name):
 
 
 def check_hard(scores, target, sample_weight, name):
-    """Return the same as :func:`check_soft`, and check that the targets are class indices."""
+    """Return checked scores and class indices, 0 for samples of weight 0. Reject soft targets."""
     scores, checked = check_soft(scores, target, sample_weight)
     if target.is_floating_point():
         raise TypeError(
@@ -324,7 +321,7 @@ class LossModule(nn.Module):
 
     def __init_subclass__(cls, of=None, **defaults):
         super().__init_subclass__()
-        if of is None:  # a subclass of a module that has a function
+        if of is None:  # a user's subclass of a loss module
             return
         if of.__doc__ and not cls.__doc__:  # `of` has none under python -OO
             cls.__doc__ = of_module(of, cls.__name__)

@@ -9,7 +9,7 @@ def topk_distribution_loss(scores, target, *, loss, k, **params):
         \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
 
     `k` is a dict {k: weight p}. `params` are further parameters of the function `loss`. A loss with
-    a temperature divides the scores by :math:`k_i \tau_i`. This product is the same in all terms.
+    a temperature divides the scores by :math:`k_i \tau_i`, the same number in all terms.
     """
     check_k_distribution(k)
     total, value = sum(k.values()), 0.0

@@ -49,10 +49,9 @@ def noised_topk_loss(
     sigma : float
         Standard deviation of the noise, nonnegative. 0 means no noise.
     n_noise : int or "exact", default=5
-        Number of draws B. "exact" computes the expectation by quadrature, with time and memory
-        proportional to ``100 k n_samples n_classes``.
+        Number of draws B. "exact" computes the expectation by quadrature, which is much slower.
     noise : Tensor of shape (n_samples, n_classes, n_draws), default=None
-        Standard normal noise (a constant) instead of `n_noise` random draws. None draws noise.
+        Standard normal noise to use instead of `n_noise` random draws. It gets no gradient.
     generator : torch.Generator, default=None
         Source of the noise. None means torch's default generator.
 

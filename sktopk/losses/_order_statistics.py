@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ._loss import check_count, check_nonnegative, check_tensor, nan_above, value_range
 
-# The quadrature covers the k-th largest score plus or minus so many standard deviations of noise.
+# The quadrature covers the k-th largest score +- _REACH standard deviations of the noise.
 _REACH = 7.5
 
 
@@ -73,7 +73,7 @@ def expected_kth_largest(scores, k, sigma):
 
     Let N(x) be the number of noised scores above x. If a is far below all scores, the expectation
     is :math:`a + \int_a^\infty P(N(x) \ge k) \, dx`. The probabilities of N(x) = 0, ..., k - 1 are
-    coefficients of a product of n linear polynomials, multiplied in pairs.
+    the first k coefficients of a product of linear polynomials, one per class.
     """
     # In products of many probabilities, float32 would lose digits.
     dtype = torch.float64 if scores.shape[1] > 200 else scores.dtype
@@ -123,7 +123,7 @@ def _n_top(n_classes, k):
 
 
 def _expected_rises(k):
-    # If 2 k + 6 noised scores exceed a level on average, fewer than k rarely do (k = 6: 1 in 3000).
+    # If 2 k + 6 noised scores exceed a level on average, it is rare that fewer than k exceed it.
     return 2 * k + 6
 
 
@@ -145,9 +145,9 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     expected number of such classes is at most :math:`n k / (c + 1)` for any scores.
     :math:`c = \sqrt{nk}` minimizes the number of draws.
 
-    A higher level L needs fewer draws. By Jensen's inequality, at least m classes are expected to
-    exceed the level :math:`\bar s + \sigma \Phi^{-1}(1 - m / n)`. If fewer than k classes exceed L,
-    the noise of all other classes is also drawn.
+    A higher L needs fewer draws. L is therefore raised to at least :math:`\bar s + \sigma
+    \Phi^{-1}(1 - m / n)`. By Jensen's inequality, at least m classes are expected to exceed this
+    level. If fewer than k classes exceed L, the noise of all other classes is also drawn.
     """
     n_samples, n_classes = scores.shape
     n_top = _n_top(n_classes, k)
@@ -188,7 +188,7 @@ def _exceedances(level, n_classes, generator):
     r"""Draw standard normal noise for `n_classes` classes, but only the values above a level a.
 
     Noise exceeds a with the probability that a Poisson process of rate :math:`-\log \Phi(a)` has an
-    arrival. One process covers all draws, whose a are in `level`, and all classes of each draw.
+    arrival in unit time. One process covers all classes of all draws. `level` has a for each draw.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)
@@ -221,7 +221,7 @@ def _uniform(size, like, generator):
 
 
 def _merge(best, winners, draw, value, cls):
-    """Return for each draw the k largest values among `best` (n_draws, k) and the new values."""
+    """Return the k largest of the values in `best` and `value` of each draw, and their classes."""
     k = best.shape[1]
     active, row, count = torch.unique_consecutive(draw, return_inverse=True, return_counts=True)
     width = k + int(count.max()) if len(draw) else k

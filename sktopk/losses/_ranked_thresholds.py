@@ -1,4 +1,4 @@
-"""Accuracy at the top with a threshold at a rank: among all scores or the scores of a class."""
+"""Accuracy-at-the-top losses with a threshold at the j-th largest score of some samples."""
 
 from torch import Tensor
 
@@ -23,8 +23,8 @@ def top_push_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    The loss is TopPush [1]_. DeepTopPush (:class:`sktopk.DeepTopPushClassifier`, Algorithm 3.1 of
-    [1]_) adds the highest-scoring negative of the previous minibatch to each minibatch.
+    The loss is TopPush [1]_ with the surrogate :math:`\ell`. :class:`sktopk.DeepTopPushClassifier`
+    adds the highest-scoring negative of the previous minibatch to each minibatch (Algorithm 3.1).
 
     Examples
     --------
@@ -121,12 +121,12 @@ def recall_at_k_loss(
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s_{[k]}
 
-    The loss is Rec@K [1]_. A positive can also be at the threshold.
+    The loss is Rec@K [1]_. The threshold t is the k-th largest of all scores.
 
     Parameters
     ----------
     k : int
-        Rank of t among all scores, at least 1. With fewer samples, t is the smallest score.
+        Rank of the threshold t, at least 1. With fewer than k samples, t is the smallest score.
 
     Examples
     --------

@@ -22,8 +22,8 @@ class NamedLoss(NamedTuple):
     models_proba: bool = False  # whether the softmax of the scores estimates class probabilities
     log_prior: bool = False  # whether the function adds log class frequencies to the scores
     cosines: bool = False  # whether the scores must be cosines, which the function scales
-    # (samples, parameter): the threshold is a score of these samples. The parameter sets the rank
-    # or the share of this score. None means rank 1, "" means that the loss has no such parameter.
+    # The samples whose scores set the threshold, and the parameter that sets the threshold's rank
+    # or share. The parameter None means rank 1, "" means that the loss has no such parameter.
     threshold: tuple = ("all", "")
     counts: bool = False  # whether the function takes the sizes of the classes
     draws: bool = False  # whether the function draws noise
@@ -88,7 +88,7 @@ def name_or_loss(loss):
 
 
 def named_like(loss):
-    """Return the entry of `OF_LABELS` for a name, function, partial or module; None if none."""
+    """Return the entry of `OF_LABELS` for a name, function, partial or module, or None."""
     if isinstance(loss, str):
         return OF_LABELS.get(loss)
     if isinstance(loss, partial):
@@ -100,7 +100,7 @@ def named_like(loss):
 
 
 def params_with(loss, params):
-    """Return all parameters of a loss that has an entry: defaults, its own, then `params`."""
+    """Return the parameters of a named loss: defaults, then the loss's own, then `params`."""
     if isinstance(loss, partial):
         return params_with(loss.func, loss.keywords | params)
     own = vars(loss) | dict(loss.named_buffers()) if isinstance(loss, nn.Module) else {}

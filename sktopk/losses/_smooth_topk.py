@@ -81,18 +81,17 @@ def smooth_topk_loss(
         L(s, y) = \tau \log\left[1 + e^{m / \tau} \frac{\sigma_k(e_{\setminus y})}
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \exp\frac{s_j}{k \tau}
 
-    where :math:`\sigma_k(e_{\setminus y})` sums, over all sets of k classes without y, the product
-    of their :math:`e_j`, and m is the margin [1]_. For k = 1, m = 0 and :math:`\tau` = 1, the loss
-    is cross-entropy. Tied scores have the same gradient. There are no second derivatives. The time
-    per sample is O(k n_classes).
-
-    The loss ignores the order in the top k. In your own loop, add cross-entropy of the same scores.
+    where m is the margin [1]_. To get :math:`\sigma_k(e_{\setminus y})`, multiply the
+    :math:`e_j` of each set of k classes without y, and add these products. For k = 1, m = 0 and
+    :math:`\tau` = 1, the loss is cross-entropy. Tied scores have the same gradient. Second
+    derivatives raise an error. The time per sample is O(k n_classes). The loss ignores the order
+    of the top k classes: in your own training loop, add cross-entropy of the same scores.
 
     Parameters
     ----------
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
-        Integer class indices, or nonnegative weights of the classes. With weights, the loss is
-        the weighted sum over the classes, in a time proportional to the number of nonzero weights.
+        Integer class indices, or nonnegative weights of the classes. With weights, the loss is the
+        weighted sum of the class losses. The time grows with the number of nonzero weights.
     k : int
         Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0
@@ -114,7 +113,7 @@ def smooth_topk_loss(
     scores, target = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     if target.is_floating_point():
-        # Evaluate classes with a target other than 0, or all for the gradient of the target.
+        # Evaluate classes with a nonzero target, or all classes if the target needs a gradient.
         rows, classes = torch.where((target != 0) | (scores > -torch.inf) & target.requires_grad)
         own = smooth_topk_loss(scores[rows], classes, k=k, tau=tau, margin=margin, reduction="none")
         loss = (own * target[rows, classes]).to(scores.dtype)
@@ -156,10 +155,10 @@ def smooth_topk_adjusted_loss(
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
     The loss is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
-    :math:`\pi_j` is the share of class j among the training samples. So the scores :math:`s_j` of
-    rare classes rise, but frequent classes keep an advantage, except for k = 1 with ``margin=0``.
-    For k = 1, use :func:`logit_adjusted_loss`, which corrects exactly. In your own training loop,
-    add it to this loss, of the same scores: cross-entropy would undo the correction.
+    :math:`\pi_j` is the share of class j among the training samples. The scores :math:`s_j` of rare
+    classes rise, but frequent classes usually keep an advantage. For k = 1, use
+    :func:`logit_adjusted_loss`, which corrects exactly. In your own training loop, add
+    :func:`logit_adjusted_loss` of the same scores. Cross-entropy would undo the correction.
 
     Examples
     --------

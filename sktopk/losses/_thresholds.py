@@ -39,7 +39,7 @@ def rank_tolerance(rank):
 
 
 def falling(scores, weight):
-    """Return the negated scores as a sort key. Samples of weight 0 get the key NaN, the last."""
+    """Return the negated scores as a sort key. Samples of weight 0 get NaN, which sorts last."""
     return (-scores).masked_fill(weight == 0, math.nan)
 
 
@@ -138,11 +138,6 @@ class KthLargest(_Ranked):
     tau : float, default=None
         The rank j as a share of the selected samples, in (0, 1]. None if `k` is given.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or range.
-
     References
     ----------
     .. [1] Adam, Macha and Smidl (2020). DeepTopPush: simple and scalable method for accuracy at the
@@ -172,10 +167,10 @@ class TopMean(_Ranked):
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    where j is the rank of :class:`KthLargest` [1]_. The j samples share the gradient. With weights,
-    the last one may count in part, so that the sum is j. With tau, j is rounded up to a multiple of
-    1 or, if this is lower, of the mean weight. Without samples, t is -inf. With ``of="negatives"``,
-    this is the published code of TopPushK. That of tau-FPL averages floor(n tau) + 1 scores.
+    where j is min(k, n) or, with tau, n tau for n selected samples [1]_. The j samples share the
+    gradient. With weights, j is the total weight of the averaged samples, and the last sample
+    may count in part. With tau, j is rounded up to a multiple of min(1, mean weight). Without
+    samples, t is -inf. The published code of TopPushK uses this threshold of negatives.
 
     Examples
     --------
@@ -185,7 +180,7 @@ class TopMean(_Ranked):
     """
 
     def rounded(self, total, n_samples):
-        """Return the rank j, rounded up to a multiple of 1 or of a lower mean weight."""
+        """Return the rank j. With tau, it is rounded up to a multiple of min(1, mean weight)."""
         if self.tau is None:
             return self.rank(total)
         unit = (total / n_samples.clamp(min=1)).clamp(max=1)
@@ -208,12 +203,12 @@ class SurrogateQuantile(_OfGroup):
 
     where n is the number of samples that `of` selects. Adam et al. (arXiv:2002.10923) use this t in
     Pat&Mat. It is at least the threshold of :class:`KthLargest` with the same `tau`. Without
-    samples, t is -inf. Its gradient is :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
+    samples, t is -inf. The gradient of t is :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
 
     Parameters
     ----------
     tau : float
-        Mean of the surrogate at the threshold, in (0, 1].
+        Mean of the surrogate at t, in (0, 1]: an upper bound of the share of samples above t.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l, defined in :func:`accuracy_at_top_loss`.
 
@@ -267,8 +262,8 @@ class SurrogateQuantile(_OfGroup):
             root = torch.where(going & ~none, further, root)
 
     def _hinge_root(self, scores, share, groups):
-        # The sum of the hinges is the largest of n sums of 1 + s - t: over the m best samples, for
-        # m = 1, ..., n. Setting each sum to n tau gives n solutions t. The largest is the result.
+        # For m = 1, ..., n, let t_m solve: the sum of 1 + s - t over the m best samples is n tau.
+        # The sum of hinges is the largest of the n sums, so the result is the largest t_m.
         # Subtract the largest score first, because sums of large scores lose digits.
         absent = share == 0
         top = groups.largest(scores.detach().masked_fill(absent, -math.inf))

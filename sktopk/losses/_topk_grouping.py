@@ -80,7 +80,7 @@ def topk_transition_loss(
     Parameters
     ----------
     detach_weight : bool, default=False
-        Whether Q is treated as a constant in the gradient. The paper does not specify this.
+        Whether the gradient treats the weight Q as a constant. The paper does not specify this.
 
     Examples
     --------

@@ -33,8 +33,8 @@ def topk_hinge_loss(
 
     where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y [2]_.
     With ``scaled=False``, there is no division by k, as in [1]_ and [3]_. With ``margin=1``, the
-    loss is at least the top-k error. Deep networks train badly, because the gradient of a sample
-    has only two nonzero entries. If scores tie at rank k, only one has a gradient.
+    loss is at least the top-k error. Deep networks train badly with this loss, because the gradient
+    of a sample has only two nonzero entries. If scores tie at rank k, only one has a gradient.
 
     Parameters
     ----------
@@ -105,7 +105,8 @@ def topk_hinge_convex_loss(
 
     where :math:`m` is the margin [1]_. The label is included with :math:`v_y = 0`. The loss is a
     convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``. With ``margin=1``, it is
-    also an upper bound of the top-k error. It is not top-k calibrated [2]_.
+    also an upper bound of the top-k error. It is not top-k calibrated [2]_: minimizing the loss
+    need not minimize the top-k error.
 
     Returns
     -------

@@ -4,7 +4,7 @@ Scores are divided by the margin. The hinges at a threshold tau are
 
     z_i = max(0, 1 - (s_i - tau)) for positives,    z_j = max(0, 1 + (s_j - tau)) for negatives.
 
-Sums of hinges are linear in tau between the kinks s_i - 1 and s_j + 1.
+Sums of hinges are piecewise linear in tau, with kinks at s_i - 1 and s_j + 1.
 """
 
 from math import isfinite
@@ -73,9 +73,9 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 def in_units(scores, weight, margin):
     """Return (scores - median) / margin, and the mask of the scores that were -inf.
 
-    Near 0, scores keep more digits. The median is one of the scores, so that ties stay ties. Scores
-    of -inf become finite numbers, so far below all others that hinges and sigmoids are constant.
-    The mask is None if no score is -inf. If a score is NaN or inf, all scores become NaN.
+    Scores near 0 keep more digits. The median is a score, so that ties stay ties. Scores of -inf
+    become finite numbers far below all others, where hinges and sigmoids are constant. If a score
+    is NaN or inf, all scores become NaN. The mask is None if the scores are known to be finite.
     """
     if not scores.numel():
         return scores / margin, None
@@ -119,7 +119,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
             weights = {"positive": positive.double(), "negative": negative.double()}
             value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
-                # Scores of -inf are finite numbers here: raise losses that use them to `bound`.
+                # Scores of -inf are finite numbers here. A loss that uses them is at least `bound`.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)
@@ -160,7 +160,7 @@ class Kinks(NamedTuple):
     negative_above: torch.Tensor  # weight of the negatives after the kink
     groups: OneGroup | Groups
 
-    # A sum of hinges adds slope * gap for each gap. No term is negative, so that no digits cancel.
+    # A sum of hinges is the sum of slope * gap over the gaps. All terms are >= 0: no digits cancel.
 
     @property
     def gap(self):
@@ -185,7 +185,7 @@ def sort_kinks(batch):
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the derivatives of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
 
-    Hinges with a kink at the best `tau` get derivatives that make the sum of all derivatives 0.
+    The derivatives are by the scores. Samples whose kink is `tau` get values that make the sum 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -202,7 +202,7 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 def hinge_rows(batch):
     """Return the constraints of hinges: matrix entries, right-hand side and sample numbers.
 
-    With x = [tau, z_1, ..., z_n], the first n rows are sign tau - z <= sign kink; then -z <= 0.
+    The variables are tau, z_1, ..., z_n. The rows are sign tau - z <= sign kink, then -z <= 0.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

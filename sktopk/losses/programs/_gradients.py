@@ -11,7 +11,7 @@ _DAMPING = 1e-9
 
 
 class _Solved(torch.autograd.Function):
-    """Autograd function that returns `value`. `adjoint` maps its gradient to that of `source`."""
+    """Autograd function that returns `value`. `adjoint` maps gradients by `value` to `source`."""
 
     @staticmethod
     def forward(ctx, source, value, adjoint, solved):
@@ -28,7 +28,7 @@ class _Solved(torch.autograd.Function):
 
 
 def differentiable_optimum(program, solution, width):
-    """Return the optimum (of the penalty if `width` > 0), with the gradient of the Lagrangian."""
+    """Return the optimum (with penalty if `width` > 0), with the gradient of the Lagrangian."""
     slack, status = program.slack(solution.x), solution.status
     cost = (program.cost * solution.x).sum(-1)
     if width:

@@ -12,7 +12,7 @@ from ._gradients import differentiable_minimiser, differentiable_optimum, differ
 from ._matrices import LAYOUTS, stack_rows
 from ._newton import OPTIMAL, STATUS_NAMES, UNBOUNDED, UNDECIDED, Program, Solution, solve_newton
 
-# Newton steps with the tolerance 1e-9, if constraints may conflict. Most programs need 20 to 90.
+# Limit of Newton steps at tolerance 1e-9 for float32 inputs. Most programs need 20 to 90 steps.
 _MOST_STEPS = 100
 _RAY_TOLERANCE = 1e-7  # the default of HiGHS
 
@@ -79,20 +79,20 @@ def linear_program(
         Algorithm:
 
         - "newton": proximal method of multipliers [3]_, all programs at once on the device of `c`.
-        - "penalty": adds a penalty on violations [1]_; `fun` is a smooth lower bound (see Notes).
-        - "highs": :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
+        - "penalty": penalizes violations [1]_. `fun` is a smooth lower bound of the optimum.
+        - "highs": calls :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Epsilon of "penalty" (see Notes), positive. Smaller is more accurate, but less smooth.
+        Epsilon of the penalty (see Notes), positive. Smaller is more accurate, but less smooth.
     tol : float, default=None
         Positive tolerance for constraints, dual residual and gap, relative to the largest cost and
-        right-hand side; unused by "highs". None means 1e-9, and also 1e-6 for programs that
-        "newton" cannot solve with 1e-9, if an input is not float64. If costs, or rows, differ by a
-        factor above 1e-2 / `tol`, gradients can be wrong. A solution does not count as an optimum
-        if its norm is above 1e-3 / `tol` (clipped to [1e2, 1e6]).
+        right-hand side. "highs" does not use it. None means 1e-9. If an input is not float64,
+        "newton" repeats unsolved programs with 1e-6. Gradients can be wrong if costs, or rows,
+        differ by a factor above 1e-2 / `tol`. A solution does not count as an optimum if its norm
+        is above 1e-3 / `tol` (at least 1e2, at most 1e6).
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Reaction to an unsolved program (with gradient 0): RuntimeWarning, RuntimeError or nothing.
+        Reaction to an unsolved program: RuntimeWarning, RuntimeError or nothing. Its gradient is 0.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def linear_program(
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`
     by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b and
     depends on the scale of each row. It is in :math:`[p - \varepsilon (|v|^2 + |u|^2) / 2, p]` for
-    the optimum p and multipliers v, u. For infeasible programs, it is finite and `status` is not 2.
+    the optimum p and multipliers v, u. Infeasible programs have a finite minimum, never `status` 2.
 
     "newton" is fast for sparse matrices if most of their columns have few entries. For other sparse
     matrices, "highs" is faster. Redundant rows are allowed.
@@ -174,7 +174,7 @@ def linear_program(
 
     dtypes = {argument.dtype for argument in (c, A_ub, b_ub, A_eq, b_eq)}
     dtype = torch.float64 if torch.float64 in dtypes else torch.float32
-    # Constraints that are rounded to float32 may conflict. Only "penalty" tolerates them.
+    # Rounding to float32 can make constraints conflict. "penalty" tolerates conflicts.
     may_conflict = tol is None and method == "newton" and dtypes != {torch.float64}
     tol = 1e-9 if tol is None else tol
 

@@ -1,6 +1,6 @@
 """Classes for the constraint matrices of a batch of linear programs, dense or sparse.
 
-Inequality rows come before equality rows. M_J has the active rows of the matrix M.
+Inequality rows come before equality rows. M_J denotes the active rows of the matrix M.
 """
 
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 LAYOUTS = (torch.strided, torch.sparse_coo, torch.sparse_csr)
-_EQUILIBRATION_POWERS = (0.5, 0.5, 0.5, 0.5, 1.0)  # of the norms, one for each pass
+_EQUILIBRATION_POWERS = (0.5, 0.5, 0.5, 0.5, 1.0)  # each pass divides by norms to this power
 _CG_TOLERANCE = 1e-11
 _CG_MAX_ITER = 2000
 

@@ -50,7 +50,7 @@ class Solution(NamedTuple):
     n_iter: torch.Tensor
 
     def where(self, mask, other):
-        """Return the solutions of the programs in the mask, and those of `other` for the rest."""
+        """Return this solution for the programs in the mask, and `other` for the rest."""
         masks, pairs = (mask.unsqueeze(1), mask), zip(self, other, strict=True)
         return Solution(*(torch.where(masks[a.ndim == 1], a, b) for a, b in pairs))
 
@@ -109,7 +109,7 @@ def solve_newton(program, *, tol, max_iter, width):
     solution, size = _solve(program, 1.0, tol, max_iter, width)
     unit = torch.ones_like(size)
     for _ in range(0 if width else _MAX_RESCALINGS):
-        # The tolerance is for x near 1, but large right-hand sides of loose rows make x small.
+        # The tolerance suits x near 1, but large right-hand sides of inactive rows make x small.
         small = (size < _SMALL) & (solution.status == OPTIMAL).unsqueeze(1)
         if not small.any():
             break

@@ -31,9 +31,9 @@ def fbeta_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    where :math:`n_+` counts the positives, and the minimum is over thresholds with :math:`P < n_+`.
-    The loss is in [0, 1). P and N are upper bounds of the numbers of false negatives and false
-    positives. The loss is a linear-fractional program [1]_, made linear by the substitution of
+    where m is `margin`, :math:`n_+` counts the positives, and :math:`\tau` is any threshold with
+    :math:`P < n_+`. P and N are upper bounds of the numbers of false negatives and false positives.
+    The loss is in [0, 1). It is the optimum of a linear program [1]_, after the substitution of
     Charnes and Cooper (1962). Gradients flow through the threshold. The time is O(n log n).
 
     Parameters
@@ -203,7 +203,7 @@ def recall_at_fpr_loss(
 
 
 def _at_budget(batch, budget):
-    """Return the loss, at the tau where the positives' mean hinge is `budget`, and its gradient."""
+    """Return the loss and its gradient, at the tau where positives have the mean hinge `budget`."""
     batch = batch.balanced
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)

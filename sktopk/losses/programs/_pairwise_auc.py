@@ -51,7 +51,7 @@ def pairwise_auc_loss(
 
     - "ovr": each class c against the rest, with the score :math:`s_c`;
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
-    - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_; NaN if a score is -inf.
+    - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_. Scores of -inf give NaN.
 
     Binary problems with an empty class are omitted. The "ovr" and "ovo" losses are at least 1 minus
     scikit-learn's macro-averaged ``roc_auc_score``. The "mu" loss is at least 1 minus AUC_mu.
@@ -63,11 +63,12 @@ def pairwise_auc_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1} or, for scores of all classes, integer class indices.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        The surrogate l(z). "hinge" is max(0, 1 + z). "quadratic" and "squared_hinge" are both the
-        square of the hinge. "logistic" is log2(1 + exp z). "ramp" clips 1 + z to [0, 1]. The ramp
-        has no gradient for misranked pairs. ``solver="program"`` requires the hinge.
+        Loss l(z) of a pair whose negative has the higher score by z margins. "hinge" is
+        max(0, 1 + z), and both "quadratic" and "squared_hinge" are its square. "logistic" is
+        log2(1 + exp z). "ramp" clips 1 + z to [0, 1], without a gradient for misranked pairs.
+        ``solver="program"`` requires the hinge.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        Binary problems over which the loss of multi-class scores is averaged, as listed above.
+        Multi-class: "ovr" compares each class with the rest, "ovo" and "mu" each pair of classes.
 
     Returns
     -------
@@ -214,7 +215,7 @@ def _quadratic_pairs(scores, positive, negative, groups):
 
 
 def _ramp_pairs(scores, positive, negative, groups):
-    # For large s_i, s_i - 1 would round to s_i. Clip distances of neighbors to 2: no ramp changes.
+    # For large s_i, s_i - 1 rounds to s_i. Clip distances of neighbors to 2: no ramp changes.
     scores, order, groups = groups.sort(scores)
     scores = (scores - groups.previous(scores)).clamp(max=2).cumsum(-1)
     positive, negative = positive.gather(-1, order), negative.gather(-1, order)

@@ -118,9 +118,10 @@ def precision_at_k_loss(
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where m is `margin`, T a set of k samples, and :math:`T^*` one with the most positives. L is at
-    least 1 minus the precision at k. The first maximum is of the structured hinge [1]_, the second
-    of the ramp loss [2]_. With more than k positives, L is not convex: only their best k count.
+    where m is `margin`, T is a set of k samples, and :math:`T^*` is such a set with as many
+    positives as possible. L is at least 1 minus the precision at k. The first maximum is from the
+    structured hinge [1]_, the second from the ramp loss [2]_. With more than k positives, only the
+    k highest of their scores count, and L is not convex.
 
     Let :math:`s^+_{[i]}` be the i-th best score of a positive, and :math:`s^-_{[i]}` of a negative.
     If both classes have at least k samples, L is the mean over i = 1, ..., k of
@@ -129,8 +130,8 @@ def precision_at_k_loss(
     Parameters
     ----------
     k : int
-        Number of top samples (of each group), 1 <= k <= n_samples. With weights, k is their total
-        weight. If the total weight of all samples (of a group) is below k, all are top samples.
+        Number of top samples, 1 <= k <= n_samples. Each group has k top samples. With weights, k is
+        the total weight of the top samples. If a group weighs less, all samples are top samples.
 
     Returns
     -------
