@@ -1,8 +1,9 @@
 """Seconds per epoch and per prediction, compared with a hand-written loop and with skorch.
 
-37 241 x 100 rows, MLP 50-25 with batch normalisation, cross-entropy over 10 classes: the size
-of an assay of molecules after PCA. The loop by hand indexes shuffled minibatches of tensors and
-uses the same optimizer. Runs alternate, and ratios are medians over pairs of neighbouring runs.
+The data have 37 241 samples, 100 features and 10 classes, the size of an assay of molecules after
+PCA. The network is an MLP 50-25 with batch normalisation and cross-entropy. The loop by hand
+indexes shuffled minibatches of tensors and uses the same optimizer. Runs alternate, and ratios are
+medians over pairs of neighbouring runs.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def ours(X, y, batch_size, epochs):
 
 
 def skorch(X, y, batch_size, epochs):
-    """skorch.NeuralNetClassifier with its defaults, except for the optimizer and no output."""
+    """skorch.NeuralNetClassifier with its defaults, but another optimizer and no printed output."""
     NeuralNetClassifier(
         MLP,
         module__n_features=N_FEATURES,
@@ -139,7 +140,7 @@ def report_predict(repeats, n_samples):
     cases = {
         f"decision_function, {n_samples} x 100, MLP": (
             lambda: clf.decision_function(X),
-            # The fastest chunk size of the peer.
+            # The fastest of these chunk sizes is compared.
             {s: (lambda s=s: bare_scores(clf.net_.module_, X, s)) for s in (4096, 16384, 131072)},
         ),
         f"predict_topk, {n_samples} x 100, 1 000 classes": (
@@ -164,7 +165,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(
-        "--epochs", type=int, default=10, help="of each fit; the fit's fixed cost counts"
+        "--epochs", type=int, default=10, help="epochs of a fit; its fixed cost is included"
     )
     parser.add_argument("--n-predict", type=int, default=1_000_000)
     args = parser.parse_args()

@@ -117,7 +117,7 @@ def scores_of(n_classes, device):
 
 def losses_of(n_classes, device, compiled):
     """Return the losses by their names in the table."""
-    with torch.device(device):  # class counts
+    with torch.device(device):  # where the losses keep the class counts
         found = our_losses(n_classes, None) | our_losses(n_classes, K)
     smooth = found[SMOOTH]
     if compiled:
@@ -142,7 +142,7 @@ def report_losses(report, n_classes, device, repeats, compiled):
     size = f"{len(data[1])} x {n_classes}"
     peer = partial(step, F.cross_entropy, *data)
     for name, loss in losses_of(n_classes, device, compiled).items():
-        # Only the smooth loss has bounds, for its fastest variant.
+        # Only the smooth loss has a largest allowed ratio.
         bounded = name.startswith(SMOOTH) and n_classes >= FROM_CLASSES
         try:
             times, ratios = in_turns([peer, partial(step, loss, *data)], device, repeats)
@@ -173,7 +173,7 @@ def recorded(run):
 
 
 def peak_memory(loss, data, device):
-    """Return the bytes of forward and backward pass with the gradient, without the scores."""
+    """Return the peak bytes of forward and backward pass. The scores do not count."""
     if device.type == "cpu":
         return None
     before = torch.cuda.memory_allocated(device)
@@ -245,8 +245,8 @@ def report_epochs(report, n_samples, batch_size, device, epochs, compiled):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--quick", action="store_true", help="small, nothing compiled")
-    parser.add_argument("--seconds", type=float, default=480, help="what is not begun is left out")
+    parser.add_argument("--quick", action="store_true", help="small sizes, nothing compiled")
+    parser.add_argument("--seconds", type=float, default=480, help="begin nothing after this time")
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/gpu.md of a GPU")
     args = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 
-# Each import with the import that it is compared with, which it always needs.
+# Each import, and the imports that it always needs and is compared with.
 IMPORTS = {
     "import sklearn": None,
     "import sktopk": "import sklearn",

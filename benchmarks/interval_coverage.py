@@ -2,8 +2,9 @@
 
 Two quick classifiers are compared on many datasets from one population, with repeated stratified
 folds. The true difference is the mean over all datasets. The script prints the coverage and the
-mean width of intervals of level 0.95: with the correction of Nadeau and Bengio (2003), as
-`compare_losses` computes them, and with the share of test samples that two splits have in common.
+mean width of two kinds of intervals of level 0.95. The first kind has the correction of Nadeau and
+Bengio (2003), as in `compare_losses`. The second kind has the share of test samples that two splits
+have in common.
 
     python benchmarks/interval_coverage.py
 """
@@ -19,8 +20,8 @@ from sktopk.metrics._statistics import PairedDifference
 N_DATASETS, N_FOLDS, REPEATS = 1000, 5, (1, 2)
 LINEAR, BAYES = LinearDiscriminantAnalysis(), GaussianNB()
 STUMP, TREE, DEEP = (DecisionTreeClassifier(max_depth=depth, random_state=0) for depth in (1, 4, 8))
-# Two classifiers, a metric, the number of samples, the shares of the classes and, where few samples
-# have many columns, the number of columns of noise.
+# Two classifiers, the metric, the number of samples, the shares of the classes, and in two cases
+# the number of noise columns.
 CASES = {
     "linear, bayes: accuracy, n=300": (LINEAR, BAYES, "accuracy", 300, [1 / 3] * 3),
     "bayes, tree: accuracy, n=300": (BAYES, TREE, "accuracy", 300, [1 / 3] * 3),

@@ -32,7 +32,7 @@ SIMILAR_DIGITS = {0: 0, 6: 0, 9: 0, 1: 1, 4: 1, 7: 1, 2: 2, 3: 2, 5: 2, 8: 2}
 
 
 def noisy(y, groups, share, seed):
-    """Labels of which a share is redrawn within groups of classes."""
+    """Return labels. A share of them is redrawn within groups of classes."""
     return inject_label_noise(y, groups, share, seed) if share else y
 
 

@@ -8,12 +8,12 @@
   23 000 variables). The time includes building the program. The dual variables are the gradient;
 - for losses of pairs, the hinges of all pairs in one dense matrix.
 
-The losses of ten classes of equal size are averages over 10 problems of two classes ("ovr" and
-"ovo": one class against the rest) or 45 problems ("mu").
+The losses of ten classes of equal size are averages over problems of two classes: 10 problems of
+one class against the rest ("ovr" and "ovo"), or 45 pairs of classes ("mu").
 
 The functions run in turns. A time is the median over --repeats turns, or over the turns that fit in
---limit seconds, at least 3. The last columns have the peak memory of one run, measured in a process
-for each case: after a first run, VmHWM is reset to the resident memory.
+--limit seconds, at least 3. The last columns have the peak memory of one run, measured in a new
+process for each case. After a first run, Linux's peak (VmHWM) is reset to the resident memory.
 """
 
 import argparse

@@ -2,10 +2,11 @@
 
 A loss and torch's cross_entropy run in turns on the same scores, so a slow minute of the machine
 affects both. A ratio is the median over pairs of runs. If --limit seconds are too short for all
-pairs, brackets have the number of pairs.
+pairs, the number of pairs is in brackets.
 
-Memory is the peak memory of one forward and backward pass, measured in a process for each case:
-after a first run, VmHWM is reset to the resident memory. The gradient counts, the scores do not.
+Memory is the peak memory of one forward and backward pass, measured in a new process for each case.
+After a first run, Linux's peak (VmHWM) is reset to the resident memory. The gradient counts, the
+scores do not.
 """
 
 import argparse
@@ -71,7 +72,7 @@ def our_losses(n_classes, k):
     }
     found = {}
     for name, values in parameters.items():
-        function = getattr(losses, name, cross_entropy_loss)  # which is not public
+        function = getattr(losses, name, cross_entropy_loss)  # the only one that is not public
         has_k = "k" in inspect.signature(function).parameters
         if has_k == (k is not None):
             found[name] = partial(function, **values, **({"k": k} if has_k else {}))
@@ -84,12 +85,12 @@ def published_losses(n_classes, k):
     if k is None or n_classes > MAX_PEER_CLASSES or n_classes * k > MAX_PEER_CLASSES_TIMES_K:
         return found
     with contextlib.suppress(ImportError):
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does without
+        with contextlib.redirect_stdout(io.StringIO()):  # difftopk prints which packages it lacks
             import difftopk
 
-        if k > 1:  # it has another loss for k = 1
+        if k > 1:  # difftopk has another loss for k = 1
             found[PEER_SMOOTH] = difftopk.SmoothHardTopKLoss(n_classes, k)
-        m = max(16, 2 * k)  # classes that it sorts, as in its paper for k = 5
+        m = max(16, 2 * k)  # number of sorted classes; 16 is in the paper, for k = 5
         for method in ("softsort", "bitonic__non_sparse"):
             found[f"difftopk TopKCrossEntropyLoss, {method}"] = difftopk.TopKCrossEntropyLoss(
                 method, 1.0, [0.0] * (k - 1) + [1.0], n_classes, m, "cauchy"
@@ -122,7 +123,7 @@ def seconds(loss, data):
 
 
 class Timer:
-    """Runs losses in turns; `repeats` times, or at least 3 times until `limit` seconds."""
+    """Runs losses in turns: `repeats` times, or until `limit` seconds, but at least 3 times."""
 
     def __init__(self, repeats, limit):
         self.repeats = repeats
@@ -142,7 +143,7 @@ class Timer:
 
 
 def show_ratio(turns, run, repeats):
-    """Return the median ratio to the first run of a turn, and the number of turns if reduced."""
+    """Return the median ratio to the first run of a turn, with the number of turns if reduced."""
     ratio = statistics.median(turn[run] / turn[0] for turn in turns)
     count = f" ({len(turns)})" if len(turns) < repeats else ""
     return f"{ratio:.{1 if ratio < 100 else 0}f}{count}"

@@ -36,7 +36,7 @@ ACTIVE = 5.5
 CSV = RESULTS / "molecules.csv"
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 N_RESAMPLES = 300
-# The first metric selects. The share above every negative depends on one molecule of a fold.
+# The first metric selects hyperparameters. "Above every negative" depends on a single molecule.
 SCORING = {
     "partial AUC, log": make_top_scorer("partial_auc_log"),
     "above every negative": make_top_scorer("positives_at_top"),

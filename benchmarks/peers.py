@@ -1,10 +1,10 @@
 """LibAUC, difftopk and pytopk compared with sktopk, on the same samples in one run.
 
-- Rankers for two classes: losses of LibAUC are trained with the sigmoid of the scores and with the
-  optimizers of LibAUC, losses of sktopk and cross-entropy with Adam. The network has one hidden
-  layer of 64 units and trains for 10 epochs. Half of a minibatch of 128 is positive, as in LibAUC's
-  sampler. The best of three learning rates is chosen for each loss on a quarter of the training
-  set.
+- Rankers for two classes: losses of LibAUC get the sigmoid of the scores and are trained with the
+  optimizers of LibAUC. Losses of sktopk and cross-entropy are trained with Adam. The network has
+  one hidden layer of 64 units and trains for 10 epochs. Half of a minibatch of 128 is positive, as
+  in LibAUC's sampler. The best of three learning rates is chosen for each loss on a quarter of the
+  training set.
 - Top-k losses: all losses have the same network, optimizer, order of minibatches and number of
   steps. The better of two learning rates is chosen for each loss in the same way. The metric is
   top-5 accuracy.
@@ -63,7 +63,7 @@ RATES = (1e-3, 1e-2, 1e-1)
 
 
 def half_positive(y, generator):
-    """Yield half-positive minibatches. An epoch has every negative; positives are repeated."""
+    """Yield minibatches with one half positives. Positives are repeated in an epoch."""
     n_each = BATCH // 2
     positive, negative = torch.as_tensor(y == 1), torch.as_tensor(y == 0)
     positive, negative = positive.nonzero().ravel(), negative.nonzero().ravel()
@@ -80,7 +80,7 @@ def of_libauc(name, net, y, rate):
     """Return a loss of scores, target and sample indices, and its optimizer."""
     optimizer, asked = OF_LIBAUC[name]
     sizes = {"data_len": len(y), "pos_len": int((y == 1).sum())}
-    with contextlib.redirect_stdout(io.StringIO()):  # its optimizers say what they are
+    with contextlib.redirect_stdout(io.StringIO()):  # the optimizers of LibAUC print their name
         make = getattr(import_module("libauc.losses"), name)
         loss = make(**{each: sizes[each] for each in asked})
         make = getattr(import_module("libauc.optimizers"), optimizer)

@@ -30,7 +30,7 @@ from sktopk import (
 
 RESULTS = Path(__file__).parent / "results"
 SENSIBLE = 36.0
-# Smaller exponents count as no growth.
+# With a smaller exponent, an epoch counts as independent of the size.
 GROWS = 0.2
 MARKERS = "osv^D<>Pp*Xh" * 2
 LABELS = {
@@ -48,7 +48,7 @@ RANKERS = {
 }
 K_OF_A_RANKER = {"TopPushK": lambda k: TopPushKClassifier(k=k)}
 
-# By varied size: its values, the values of the others, and the measured estimators.
+# For each varied size: its values, sizes that differ from BASE, and the measured estimators.
 BASE = {"rows": 8192, "features": 50, "classes": 10, "batch": 128, "k": 5}
 AXES = {
     "rows": ([1_000, 4_000, 16_000, 64_000, 256_000], {}, LABELS | RANKERS),
@@ -64,7 +64,7 @@ AXES = {
 
 
 def table(size, binary):
-    """Return samples and labels. With two classes, a tenth is positive. Every class occurs."""
+    """Return samples and labels. With two classes, a tenth of the samples is positive."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((size["rows"], size["features"]), dtype=np.float32)
     if binary:

@@ -80,7 +80,7 @@ def missing(args):
 
 
 def difference(lines, half, job, method, baseline):
-    """Return the mean difference of two settings by dataset, and the significant signs."""
+    """Return by dataset: the mean difference of two settings, and its sign (0: not significant)."""
     here = lines[lines.table.map(HALF) == half]
     here = here.set_index(["table", "split"])
     own, base = (here[here.method == each] for each in (method, baseline))
@@ -175,7 +175,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--half", choices=HALVES, help="default: both, without what was tried on one")
+    add("--half", choices=HALVES, help="default: both halves")
     add("--splits", type=int, default=SPLITS)
     add("--file", type=Path, default=FILE)
     add("--minutes", type=float, default=float("inf"), help="begin no fit after so many minutes")

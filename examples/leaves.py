@@ -56,7 +56,8 @@ print(f"{len(y_train)} training photos, {counts.min()} to {counts.max()} of each
 # Which model?
 # ------------
 # The first two losses correct for the frequencies of the species. For the other models, divide the
-# probabilities by the numbers of training photos, or for extra trees by their square roots.
+# probability of a species by its number of training photos. For extra trees, divide by the square
+# root of this number.
 
 models = {
     "smooth_topk_adjusted": (TopKClassifier("smooth_topk_adjusted", random_state=0), 0),

@@ -3,12 +3,12 @@ Ten reviews a day against fraud
 ===============================
 
 Each day has 300 payments, a few of them frauds, and ten payments can be reviewed. A good model has
-many frauds among the ten best payments. The order of all other payments does not matter. The metric
-is therefore the recall among the ten best payments of each day, both for the choice of a model and
-for the test.
+many frauds among the ten payments with the highest scores. The order of all other payments does not
+matter. The metric is therefore the share of the frauds that are among the ten best payments of
+their day. The metric is used to choose a model and to test it.
 
-Result: the network, boosted trees and their vote find similar numbers of frauds, clearly more than
-logistic regression. `predict_top` with `groups` selects exactly ten payments of each day.
+Result: the network, boosted trees and the ensemble of both find similar numbers of frauds, clearly
+more than logistic regression. `predict_top` with `groups` selects exactly ten payments of each day.
 
 The payments of sixty days are generated. All payments look a little more like fraud on weekends.
 """

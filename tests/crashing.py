@@ -41,7 +41,7 @@ def hook(**methods):
 
 
 def rate(event):
-    """Return a callback that records the learning rate at each `event`, and the list of records."""
+    """Return a callback and a list. The callback appends the learning rate at each `event`."""
     found = []
 
     def note(self, net, **kwargs):
@@ -52,7 +52,7 @@ def rate(event):
 
 @contextmanager
 def crashing(after, error=RuntimeError):
-    """In this block, a fit of `quick` crashes after `after` epochs."""
+    """Make the fit of a `quick` estimator crash after `after` epochs, inside this context."""
     Crash.after, Crash.error = after, error
     try:
         with pytest.raises(error, match="crash"):
@@ -71,7 +71,7 @@ def small(classifier=TopKClassifier, **params):
 
 
 def quick(*args, callbacks=(), **params):
-    """The estimator of `small`, whose fit crashes inside `crashing`."""
+    """Like `small`, but the fit crashes if it runs inside the context `crashing`."""
     return small(*args, callbacks=[("crash", Crash()), *callbacks], **params)
 
 
@@ -109,7 +109,7 @@ def check_same(a, b):
 
 
 def edited(path, change):
-    """Write a checkpoint with changed content, as a forger would."""
+    """Change the content of a checkpoint file, as a forger would."""
     state = torch.load(path, weights_only=True)
     change(state)
     torch.save(state, path)

@@ -1,4 +1,4 @@
-"""Classifiers that return their features as predictions, and samples for them."""
+"""Classifiers that predict X itself as probabilities or scores, and samples for them."""
 
 import numpy as np
 from scipy.special import softmax
@@ -30,7 +30,7 @@ class GivenScores(Given):
 
 
 def draw(n_samples, n_classes=8, seed=0):
-    """Probabilities, and labels that are drawn from other probabilities."""
+    """Return noisy probabilities, and labels drawn from the probabilities without noise."""
     rng = np.random.default_rng(seed)
     truth = rng.dirichlet(np.geomspace(1, 0.1, n_classes), size=n_samples)
     y = (truth.cumsum(axis=1) > rng.random((n_samples, 1))).argmax(axis=1)

@@ -177,7 +177,7 @@ def test_the_checkpoint_is_deleted_when_fit_ends_or_diverges(tmp_path):
 
 
 def killed_fit(path):
-    """A fit whose process ends after its second epoch, before the file is renamed."""
+    """Fit until the process is killed: after epoch 2, before the new checkpoint is renamed."""
     replace, calls = os.replace, []
 
     def deadly(*args):

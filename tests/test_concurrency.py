@@ -161,7 +161,7 @@ def test_a_fit_trains_inside_no_grad_and_inference_mode(mode, expected):
             clf, found = fit(name)
             copied = pickle.loads(pickle.dumps(clf))
         np.testing.assert_array_equal(found, score)
-        # Outside of `mode()`, a copy that was made inside trains on like the original.
+        # Outside of `mode()`, the copy and the original continue with the same training.
         for each in (clf, copied):
             each.partial_fit(X, target(clf))
         check_same(fitted_state(copied), fitted_state(clf))
@@ -220,7 +220,7 @@ needs_fork = pytest.mark.skipif(not HAS_FORK, reason="needs fork")
 @needs_fork
 @pytest.mark.parametrize("name", ["dropout", "default"])
 def test_a_fork_in_the_middle_of_another_threads_fit_does_not_hang(name, expected):
-    original(name)  # a forked process has a copy of the lock
+    original(name)  # a forked process gets a copy of this cache and of its lock
     halted = pickle.loads(pickle.dumps(CLASSIFIERS[name])).set_params(callbacks=[Wait()])
     Wait.begun.clear()
     Wait.go_on.clear()

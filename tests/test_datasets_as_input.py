@@ -233,6 +233,6 @@ def test_worker_processes_read_the_same_samples():
     expected = make(calibration="temperature").fit(X, Y).decision_function(X)
     np.testing.assert_array_equal(clf.decision_function(new), expected)
     assert torch.equal(torch.get_rng_state(), state)
-    # Each process has a counter. `items.asked` has only the reads of shapes, labels and folds.
+    # Workers count their own reads. This process only reads shapes, labels and folds.
     assert items.asked < 4 * len(X)  # each of the three epochs reads all samples twice
     assert new.asked == 1

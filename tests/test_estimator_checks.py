@@ -8,7 +8,7 @@ from sktopk import AUCClassifier, DeepTopPushClassifier, TopBoostClassifier, Top
 from sktopk.modules import MLP
 
 SHORT = {"max_epochs": 4, "n_estimators": 2, "hidden_layer_sizes": (16,), "learning_rate": 0.1}
-# Rankers without probabilities pass all checks.
+# Rankers with probabilities skip one check. ESTIMATORS has copies without probabilities.
 RANKERS = [
     DeepTopPushClassifier(n_iter_no_change=4, **SHORT | {"hidden_layer_sizes": ()}),
     AUCClassifier(**SHORT),
@@ -26,5 +26,5 @@ ESTIMATORS = [
 def test_every_estimator_passes_the_scikit_learn_check(estimator, check):
     is_ranker = isinstance(estimator, DeepTopPushClassifier | AUCClassifier)
     if is_ranker and estimator.calibration and check.func.__name__ == "check_classifiers_train":
-        pytest.skip("it asks that predict cuts at a probability of 1/2; rankers cut at threshold_")
+        pytest.skip("this check expects a threshold at probability 1/2; rankers use threshold_")
     check(estimator)

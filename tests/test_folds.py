@@ -88,7 +88,7 @@ def test_folds_share_the_classes_evenly_and_keep_equal_samples_together(seed):
         assert len(np.unique(fold[order == each])) <= 1
     for label in range(4):
         assert len(np.unique(fold[(target == label) & (fold >= 0)])) != 1
-    # Each distinct sample counts once, for the rarest of its labels.
+    # Copies of a sample count once. If their labels differ, the rarest label counts.
     count = np.bincount(np.unique(np.c_[target, order], axis=0)[:, 0], minlength=4)
     label = [min(target[order == each], key=lambda c: count[c]) for each in np.unique(order)]
     dealt = np.array([fold[order == each][0] for each in np.unique(order)])

@@ -110,7 +110,7 @@ def test_a_forged_file_of_dump_raises(name, fitted, tmp_path, monkeypatch):
 
 
 def check_refused(path, edit, **params):
-    """Edit the checkpoint of a crashed fit, and check that the next fit trains no epoch from it."""
+    """Edit the checkpoint of a crashed fit, and check that the next fit raises before any epoch."""
     with crashing(after=1):
         make(**params).fit(X, Y, checkpoint=path)
     edited(path, edit)
@@ -120,7 +120,7 @@ def check_refused(path, edit, **params):
     assert Crash.n_epochs == 0
 
 
-# An optimizer writes one number per entry of the shape, but the memory has only one number.
+# This tensor has many entries, but memory for one number. An optimizer would write all entries.
 OVERLAPPING = at(*MOMENT, change=lambda value: torch.zeros(1).expand(value.shape))
 OF_NETWORK = EDITS | {"overlapping memory": OVERLAPPING}
 
@@ -136,7 +136,7 @@ OF_CALLBACKS = {
     "best weights of another shape": (at(*BEST, change=shortened), STOPPING),
     "best weights that are not finite": (at(*BEST, change=filled(np.nan)), STOPPING),
     "missing best weights": (at(*BEST[:2], change=lambda of: {"0.bias": of["0.bias"]}), STOPPING),
-    "age that is no number": (at("validation", "epoch", change=lambda found: "a"), STOPPING),
+    "best epoch that is no number": (at("validation", "epoch", change=lambda found: "a"), STOPPING),
     "a method of the schedule": (at("lr", change=lambda found: found | {"step": 0}), SCHEDULE),
     "step of the schedule": (at("lr", "last_epoch", change=lambda found: "a"), SCHEDULE),
     "rate of the schedule": (at("lr", "base_lrs", change=lambda found: [np.inf]),

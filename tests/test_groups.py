@@ -155,7 +155,7 @@ def test_the_history_has_the_mean_loss_over_groups_for_any_batch_size():
 
 def test_the_threshold_is_the_median_of_the_thresholds_of_the_groups():
     trees = {"n_estimators": 5, "n_members": 1, "random_state": 0}
-    # For each ranker: which samples of a day are ranked, and the rank of the threshold.
+    # For each ranker: the samples of a day that are ranked, and the rank of the threshold.
     ranked = {
         sktopk.RecallAtKClassifier(5, **SMALL): lambda y: (y >= 0, 5),
         sktopk.TopPushKClassifier(2, **SMALL): lambda y: (y == 0, 2),
@@ -200,7 +200,7 @@ def test_partial_fit_selects_k_samples_of_a_single_day():
         rows = day == DAY
         clf.partial_fit(X[rows], Y[rows], classes=[0, 1], groups=DAY[rows])
         assert clf.predict(X[rows]).sum() == 5
-    clf.partial_fit(X, Y, groups=Y)  # here, as in the first call, groups may have one class
+    clf.partial_fit(X, Y, groups=Y)  # all groups of a call may have one class
 
 
 def test_pipelines_and_searches_pass_groups_on():

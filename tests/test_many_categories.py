@@ -50,7 +50,7 @@ def auc(clf, X, y):
 
 @cache
 def case_of(kind, n_categories):
-    """Samples, and the AUC of the better of one-hot logistic regression and encoded LightGBM."""
+    """Return samples, and the AUC of the better of two baselines with encoded categories."""
     X, y = draw(kind, n_categories)
     train, test = (X[:4000], y[:4000]), (X[4000:], y[4000:])
     others = (
@@ -63,7 +63,7 @@ def case_of(kind, n_categories):
 KINDS = ["one label per category", "a probability per category"]
 CASES = [(name, kind) for name in ESTIMATORS for kind in KINDS]
 CASES += [(name, "five classes") for name in ("TopKClassifier", "TopBoostClassifier")]
-# Without the limits in _boosters.py, trees overfit the categories: AUC is 0.03 to 0.04 lower.
+# Without the limits for categories in _boosters.py, trees overfit: the AUC is 0.03 to 0.04 lower.
 CASES += [("TopBoostClassifier", "five noisy classes")]
 
 
@@ -86,7 +86,7 @@ def test_out_of_fold_scores_of_meaningless_categories_have_an_auc_near_one_half(
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_three_of_many_categories_are_enough_and_copies_do_not_tell_their_labels(name, rng):
+def test_three_useful_categories_are_learned_and_copied_samples_leak_no_labels(name, rng):
     code, clf = rng.integers(0, 60, 3000), clone(SMALL[name])
     X = pd.DataFrame({"x": rng.normal(size=3000), "shop": np.char.add("shop", code.astype(str))})
     y = (rng.random(3000) < np.where(code < 3, 0.8, 0.02)).astype(int)

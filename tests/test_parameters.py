@@ -32,10 +32,10 @@ VALUES = {
     "beyond all floats": 10**400, "large": 1e30, "tiny": 1e-320, "zero": 0,
     "a negative fraction": -0.5, "NaN": np.nan, "complex": 1j, "float32": np.float32(0.5),
     "None": None, "True": True, "a word": "nonsense", "bytes": b"a", "an empty list": [],
-    "a dict": {"a": 1}, "an array of none": np.array(1.5),
+    "a dict": {"a": 1}, "an array without dimensions": np.array(1.5),
     "an array of objects": np.array([None, 1], dtype=object),
     "a tensor with a gradient": torch.ones(3, requires_grad=True),
-    "a class of callbacks": EpochScoring, "a function of one": lambda n: nn.Linear(n, 4),
+    "a class of callbacks": EpochScoring, "a function of one argument": lambda n: nn.Linear(n, 4),
 }  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_fit_with_any_value_of_a_parameter_works_or_the_error_names_the_paramete
             if parameter not in str(error):
                 raise AssertionError(f"{parameter}={case}: {error!r}") from error
         else:
-            # Scores can be infinite: an infinite threshold selects all samples or none.
+            # Scores may be infinite: a threshold that flags all samples or no sample is infinite.
             assert not np.isnan(estimator.decision_function(X)).any(), case
 
 

@@ -96,7 +96,7 @@ def test_a_label_with_less_than_a_quarter_of_the_weight_is_chosen_as_positive(ro
         y = np.where(np.arange(400) < n_first, "approve", "reject")
         clf, (warned,) = said(sktopk.AUCClassifier(**SHORT), X, y)
         assert clf.pos_label_ == expected
-        # If the classes have nearly equal weight, all folds choose the same positive label.
+        # With these weights, no class is rare, so the second label is positive.
         weight = np.where(np.arange(400) < n_first, 400 / n_first, 400 / (400 - n_first))
         clf, (warned,) = said(sktopk.AUCClassifier(**SHORT), X, y, sample_weight=weight)
         assert clf.pos_label_ == "reject"

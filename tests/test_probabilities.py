@@ -48,7 +48,7 @@ def linear(loss="logit_adjusted", **params):
 @pytest.mark.parametrize("calibration", [None, "temperature"])
 def test_logit_adjusted_estimates_probabilities_for_equally_frequent_classes(rare, calibration):
     X, y = rare
-    # With label smoothing, cross-entropy would increase the probabilities of rare classes.
+    # log_loss_share=0, because label smoothing would increase the probabilities of rare classes.
     clf = linear(calibration=calibration, log_loss_share=0).fit(X, y)
     proba = clf.predict_proba(X)
     expected = softmax(log_density(X), axis=1)

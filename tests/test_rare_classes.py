@@ -1,4 +1,4 @@
-"""Many classes with few samples: no class loses all its samples, and few networks are enough."""
+"""Many classes with few samples: number of networks, validation scores, class weights."""
 
 from functools import partial
 
@@ -24,7 +24,7 @@ def test_300_classes_with_two_samples_each_are_learned_with_default_parameters()
     assert TopKClassifier(random_state=0).fit(X, y).score(Z, y) > 0.95
 
 
-def test_rankers_and_up_to_a_thousand_classes_train_eight_networks_and_more_classes_one():
+def test_eight_networks_are_trained_by_default_but_only_one_for_more_than_1000_classes():
     for n_classes in (2, 1000):
         (X, _), y = pairs(n_classes)
         assert TopKClassifier(**QUICK).fit(X, y).n_estimators_ == 8
@@ -36,9 +36,7 @@ def test_rankers_and_up_to_a_thousand_classes_train_eight_networks_and_more_clas
 
 
 @pytest.mark.parametrize("loss", ["logit_adjusted", "smooth_topk_adjusted", "cross_entropy"])
-def test_the_valid_score_is_the_mean_of_both_accuracies_balanced_over_all_held_out_samples(
-    loss, rng
-):
+def test_the_valid_score_is_the_mean_of_macro_top_1_and_macro_top_k_accuracy(loss, rng):
     y = np.repeat(np.arange(30), [40] * 10 + [2] * 20)
     X = rng.normal(size=(len(y), 10)) + 1.5 * rng.normal(size=(30, 10))[y]
     params = {} if "adjusted" in loss else {"class_weight": "balanced"}
@@ -56,7 +54,7 @@ def test_unknown_labels_of_y_val_are_a_class_with_accuracy_0():
         clf.fit(X[known], y[known], X_val=Z, y_val=y)
     each = clf.score(Z[y > 0], y[y > 0]), np.mean(clf.predict(Z[y > 0]) == y[y > 0])
     assert clf.history_[-1]["valid_score"] == pytest.approx(np.mean(each) * 5 / 6)
-    clf.set_params(loss="cross_entropy", k=1, class_weight={5: 0.0})  # not the weight of label 0
+    clf.set_params(loss="cross_entropy", k=1, class_weight={5: 0.0})  # label 0 has weight 1
     with warns():
         clf.fit(X[known], y[known], X_val=Z, y_val=y)
     expected = np.average(clf.predict(Z) == y, weights=y != 5)
@@ -71,13 +69,13 @@ def test_class_weights_count_also_for_validation_samples(rng):
     clf.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
     scores, proba = clf.decision_function(X[300:]), clf.predict_proba(X[300:])
     weight = np.array([0.1, 1, 1, 1, 9])[y[300:]]
-    # At the slope with the largest likelihood, expected and observed scores have the same mean.
+    # The calibration maximizes the likelihood, so expected and observed scores have the same mean.
     expected = np.average((proba * scores).sum(axis=1), weights=weight)
     observed = np.average(scores[np.arange(300), y[300:]], weights=weight)
     assert expected == pytest.approx(observed, abs=5e-3)
 
 
-def test_the_cross_entropy_of_a_mixture_has_the_class_counts_of_the_loss(rng):
+def test_the_mixed_in_cross_entropy_uses_the_class_counts_of_the_loss(rng):
     X, y = rng.normal(size=(600, 2)), rng.choice(3, 600, p=[0.8, 0.15, 0.05])
 
     def scores(loss):
@@ -88,11 +86,11 @@ def test_the_cross_entropy_of_a_mixture_has_the_class_counts_of_the_loss(rng):
     assert np.abs(plain - adjusted).max() > 0.1
     np.testing.assert_allclose(scores(LogitAdjustedLoss(class_counts=[1, 1, 1])), plain, atol=1e-6)
     for loss in LogitAdjustedLoss(counts), partial(logit_adjusted_loss, class_counts=counts):
-        # The named loss counts the training samples, without the held-out samples.
+        # The named loss counts no held-out samples, so its scores are slightly different.
         np.testing.assert_allclose(scores(loss), adjusted, atol=0.02)
 
 
-def test_weights_of_partial_fit_count_in_proportion_to_all_calls(rng):
+def test_partial_fit_relates_sample_and_class_weights_to_all_calls_so_far(rng):
     y = np.repeat([0, 1], [90, 30])
     X = rng.normal(size=(120, 3)) + y[:, np.newaxis]
     seen = np.arange(120) < 60  # label 0 only

@@ -1,4 +1,4 @@
-"""A fitted estimator keeps the meaning of its scores; losses and modules are used as given."""
+"""Changed parameters and copies keep the scores; losses and modules of a user are trained."""
 
 import pickle
 import warnings
@@ -36,7 +36,7 @@ def test_set_params_after_fit_changes_no_scores_and_predictions(blobs, tmp_path)
 
 
 class Drawn(nn.Module):
-    """Network that draws constants, keeps only a part of what it builds, and has an index."""
+    """Network with random constants, a parameter of indices, and a large temporary tensor."""
 
     def __init__(self, n_features, n_outputs):
         super().__init__()
@@ -65,9 +65,9 @@ LOSSES = {
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("case", LOSSES)
-def test_cross_entropies_of_any_reduction_average_as_the_named_loss_does(case, weighted, blobs):
+def test_cross_entropy_with_any_reduction_gives_the_scores_of_the_named_loss(case, weighted, blobs):
     X, y = blobs
-    # With one minibatch of all samples, the weights are float64.
+    # With one minibatch of all samples, the network trains in float64.
     whole = {"batch_size": len(y)}
     w = 1.0 + np.arange(len(y)) % 3 if weighted else None
     ours = quick("cross_entropy", **whole).fit(X, y, sample_weight=w).decision_function(X)

@@ -50,14 +50,14 @@ def test_the_threshold_is_halfway_from_the_score_at_its_rank_to_the_adjacent_one
     y = rare[1][:300]
     clf = quick(classifier, max_epochs=15).fit(X, y)
     n_positives, n_negatives = int(np.sum(y == 1)), int(np.sum(y == 0))
-    # The samples among which the threshold ranks, and its rank (Table 1 of the paper).
+    # The ranked samples, and the rank of the threshold (table 1 of Adam, Mácha, Šmídl 2020).
     group, rank = {
         "DeepTopPush": (y == 0, 1),
         "TopPushK": (y == 0, 7),
         "RecallAtK": (y >= 0, 30),
         "PatMat": (y >= 0, math.ceil(Fraction(7, 100) * len(y))),
         "PatMatNP": (y == 0, math.ceil(Fraction(3, 100) * n_negatives)),
-        # The rank of the first negative with which the false positive rate exceeds 0.07.
+        # Flagging the negative at this rank raises the false positive rate above 0.07.
         "RecallAtFPR": (y == 0, math.floor(Fraction(7, 100) * n_negatives) + 1),
         "PrecisionAtRecall": (y == 1, math.ceil(Fraction(4, 5) * n_positives)),
     }[name(clf)]
@@ -65,7 +65,7 @@ def test_the_threshold_is_halfway_from_the_score_at_its_rank_to_the_adjacent_one
     above, below = distance[distance > 0].min(), distance[distance <= 0].max()
     assert above == pytest.approx(-below, rel=1e-3)
     at = sorted(distance[group], reverse=True)[rank - 1]
-    # Two rankers do not flag the negative at this rank; the others flag the sample at the rank.
+    # Two rankers do not flag the sample at this rank. All other rankers do.
     assert at == (below if name(clf) in ("DeepTopPush", "RecallAtFPR") else above)
     np.testing.assert_array_equal(clf.predict(X), distance > 0)
     top = clf.predict_top(X, n=len(X))
@@ -97,13 +97,13 @@ def test_the_threshold_of_rankers_with_a_linear_program_maximizes_the_metric(cla
 
 
 def mid_ranks(scores):
-    """The distinct scores in order, and for each the share of scores below and half of its ties."""
+    """Return the distinct scores, and for each the share below plus half the share of its ties."""
     values = np.unique(scores)
     return values, [(np.mean(scores < v) + np.mean(scores <= v)) / 2 for v in values]
 
 
 def as_unseen_by_loops(scores, unseen, target):
-    """Out-of-fold scores of an ensemble. `unseen` tells which network held out which sample."""
+    """Ensemble scores as if no network had trained on any sample. unseen[i, m]: m held out i."""
     moved = scores.copy()
     for i, m in np.ndindex(scores.shape):
         of_class = target == target[i]
@@ -125,7 +125,7 @@ def as_unseen_by_loops(scores, unseen, target):
 )
 def test_the_threshold_of_an_ensemble_comes_from_out_of_fold_scores(classifier, rare):
     X, y = rare[0][:120], rare[1][:120]
-    # With one minibatch of all samples, the weights are float64.
+    # With one minibatch of all samples, the network trains in float64.
     whole = {"batch_size": 120, "max_epochs": 12, "n_estimators": 3, "random_state": 0}
     clf = clone(classifier).set_params(**whole).fit(X, y)
     oob = clf.oob_decision_function_
@@ -317,7 +317,7 @@ def test_a_search_over_fpr_compares_one_metric_if_a_scorer_is_given():
     for fpr, score in zip(grid["fpr"], found["mean_test_score"], strict=True):
         expected = []
         for train, test in folds.split(X, y):
-            # "fraud" is the first label, so that its scores are negative.
+            # "fraud" is the first label, but decision_function scores the second label.
             scores = -clf.set_params(fpr=fpr).fit(X[train], y[train]).decision_function(X[test])
             expected.append(tpr_at_fpr(y[test] == "fraud", scores, fpr=0.05))
         assert score == pytest.approx(np.mean(expected))

@@ -88,7 +88,7 @@ def test_a_ranker_that_ends_near_constant_scores_gives_a_warning(cls, share, adv
     with pytest.warns(UserWarning, match=f"as high as for constant scores.*poor: {advice}") as said:
         clf.fit(X, np.random.default_rng(1).permutation(300) % 2)
     assert len([each for each in said if "constant scores" in str(each.message)]) == 1
-    if not share:  # once, because this fit is the same for each share
+    if not share:  # run once: this fit does not depend on `share`
         clf.set_params(log_loss_share=0.8, learning_rate=0.03, max_epochs=8)
         with warnings.catch_warnings(action="error", category=UserWarning):
             clf.fit(X, (X[:, 0] > 0).astype(int))
@@ -154,7 +154,7 @@ def test_given_validation_samples_are_used_for_early_stopping_and_calibration():
     assert not hasattr(clf, "oob_score_")
     assert clf.class_count_.sum() == 200
     assert all({"valid_loss", "valid_score"} <= row.keys() for row in clf.history_)
-    # No epoch is clearly better than the last: here, X_val changes only the calibration.
+    # The last epoch is kept here, so X_val is only used for the calibration.
     one, other = (quick(loss="noised_topk", calibration=c) for c in ("temperature", None))
     one.fit(X, Y, X_val=X[:50], y_val=Y[:50])
     np.testing.assert_array_equal(one.decision_function(X), other.fit(X, Y).decision_function(X))
@@ -198,7 +198,7 @@ def test_all_samples_are_used_for_training_if_none_can_be_held_out():
         assert clf.n_iter_ == 6
         assert not hasattr(clf, "oob_score_")
         assert np.isfinite(clf.threshold_)
-    # No samples were held out for `calibration`, but the share of log loss gives probabilities.
+    # Without held-out samples there is no calibration, but log_loss_share gives probabilities.
     clf.set_params(calibration="sigmoid").fit(X[few], POSITIVE[few])
     assert not hasattr(clf, "calibration_")
     assert np.isfinite(clf.predict_proba(X)).all()
@@ -223,7 +223,7 @@ def test_partial_fit_uses_a_new_learning_rate_and_warns_of_ignored_parameters():
     np.testing.assert_allclose(clf.decision_function(X), before, atol=1e-5)
     own = quick(net_params={"optimizer__param_groups": [("*", {"lr": 1e-9})]}).partial_fit(X, Y)
     before = own.decision_function(X)
-    own.set_params(learning_rate=1.0).partial_fit(X, Y)  # all layers have a rate of their own
+    own.set_params(learning_rate=1.0).partial_fit(X, Y)  # param_groups sets the learning rates
     np.testing.assert_allclose(own.decision_function(X), before, atol=1e-5)
     for change in (
         {"log_loss_share": 0.1},
@@ -263,7 +263,7 @@ TWO = {"n_estimators": 2, "max_epochs": 2, "random_state": 0}
         quick(DeepTopPushClassifier, buffer_size=3, max_epochs=2),
         quick(FScoreClassifier, max_epochs=2),
         quick(FScoreClassifier, max_epochs=2, callbacks=[Freezer("0.*")]),
-        # A rank k refers to all samples so far, so the threshold depends on their number.
+        # With an integer k, the threshold depends on the number of samples in all calls.
         sktopk.RecallAtKClassifier(k=10, batch_size=64, **TWO),
         sktopk.RecallAtKClassifier(k=0.1, batch_size=64, **TWO),
         sktopk.TopPushKClassifier(k=3, batch_size=64, **TWO),
@@ -272,7 +272,7 @@ TWO = {"n_estimators": 2, "max_epochs": 2, "random_state": 0}
 )
 def test_a_copy_predicts_and_continues_training_like_the_original(clf, tmp_path):
     y, half = target(clf), (X[:150], target(clf)[:150])
-    for train in (clf.fit, clf.partial_fit):  # the copy of `partial_fit` is made between two calls
+    for train in (clf.fit, clf.partial_fit):  # copies after fit, then between two partial_fit
         train(*half)
         joblib.dump(clf, tmp_path / "clf")
         twins = [joblib.load(tmp_path / "clf"), pickle.loads(pickle.dumps(clf)), copy.deepcopy(clf)]
@@ -284,7 +284,7 @@ def test_a_copy_predicts_and_continues_training_like_the_original(clf, tmp_path)
             check_same(fitted_state(twin.partial_fit(X[150:], y[150:])), fitted_state(clf))
 
 
-def test_the_rank_k_of_partial_fit_counts_in_all_samples_so_far():
+def test_partial_fit_limits_k_by_the_number_of_samples_in_all_calls():
     clf = quick(sktopk.RecallAtKClassifier, k=150).partial_fit(X[:100], POSITIVE[:100])
     assert clf.k_ == 100
     tenth = {"sample_weight": np.full(70, 0.1)}  # the weights sum to a little less than 7
@@ -310,19 +310,18 @@ def test_the_method_score_returns_the_metric_that_was_trained_for(clf, change):
 
 
 @pytest.mark.parametrize("name", ["AUC", "FScore", "RecallAtPrecision"])
-def test_a_part_without_positives_keeps_the_threshold(name):
+def test_partial_fit_without_positives_keeps_the_threshold(name):
     clf = quick(getattr(sktopk, f"{name}Classifier")).partial_fit(X, POSITIVE)
     before, negatives = clf.threshold_, X[POSITIVE == 0]
     assert clf.partial_fit(negatives, np.zeros(len(negatives), int)).threshold_ == before
 
 
-def test_the_f_score_is_the_score_of_the_predictions_at_a_changed_threshold():
+def test_the_method_score_computes_the_f_score_at_a_changed_threshold():
     clf = quick(FScoreClassifier).fit(X, POSITIVE)
     clf.threshold_ += 0.1
     assert clf.score(X, POSITIVE) == f1_score(POSITIVE, clf.predict(X))
 
 
-# `partial_fit` continues with the network, callbacks and optimizer of the first call.
 def test_a_chunk_that_diverges_does_not_change_the_estimator():
     # Other errors: see test_wrong_data, test_wrong_networks and test_parameters.
     sgd = {"net_params": {"optimizer": torch.optim.SGD}, "learning_rate": 0.1, "max_epochs": 3}

@@ -37,7 +37,7 @@ def test_weights_of_very_different_sizes_give_scores_that_are_not_nan(case):
     for name, clf in ESTIMATORS.items():
         with warnings.catch_warnings(action="ignore"):
             clf.fit(X, Y, sample_weight=WEIGHTS[case])
-        # Scores can be infinite: an infinite threshold selects all samples or none.
+        # Scores may be infinite: a threshold that flags all samples or no sample is infinite.
         assert not np.isnan(clf.decision_function(X)).any(), name
 
 
@@ -94,7 +94,7 @@ def test_a_sample_of_small_weight_changes_almost_nothing():
         found = clf.fit(X, Y, sample_weight=LIGHTER).decision_function(X)
         expected = clf.fit(X, Y, sample_weight=LIGHTER > 0.5).decision_function(X)
         near = np.delete(np.arange(N), [5, 6])
-        # Scores differ slightly: the last bin ends at the largest value, whatever its weight.
+        # Scores differ slightly, because the largest value ends the last bin even if it is light.
         assert np.corrcoef(found[near], expected[near])[0, 1] > 0.9
 
 

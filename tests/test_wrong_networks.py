@@ -122,7 +122,7 @@ def test_a_loss_that_takes_no_weights_raises_only_if_weights_are_given():
     clf = TopKClassifier(unweighted, k=2, **QUICK | {"calibration": None})
     with pytest.raises(TypeError, match=r"sample_weight.*need a loss.*unweighted"):
         clf.fit(X, OF_FOUR, sample_weight=np.arange(40) + 1.0)
-    # Minibatches never have held-out samples, so the loss needs no weights.
+    # Minibatches contain no held-out samples, so these need no weight of 0.
     clf.set_params(n_estimators=2, calibration="temperature").fit(X, OF_FOUR)
     assert clf.oob_decision_function_.shape == (40, 4)
 

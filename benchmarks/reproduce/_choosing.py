@@ -12,8 +12,8 @@ TUNING = 1000
 class Case(NamedTuple):
     """A method on a dataset.
 
-    `what` and `more` are the first and the last columns of its runs. `values` has the values to
-    choose from, by parameter. `metric` is the metric on validation samples that chooses.
+    A run has the settings `what`, then one value of each parameter in `values`, then `more`. The
+    values with the best `metric` on validation samples are chosen.
     """
 
     what: dict
@@ -22,7 +22,7 @@ class Case(NamedTuple):
     metric: str
 
     def of(self, runs):
-        """Return the tested runs of the case, and the runs that choose."""
+        """Return the tested runs of the case, and its runs with the tuning seed."""
         here = runs
         for name, value in (self.what | self.more).items():
             here = here[here[name] == value]
@@ -42,10 +42,10 @@ class Case(NamedTuple):
 
 
 def choose_and_judge(run, cases, args, *, seconds):
-    """Train each case with all values on the seed that chooses, and with the best on other seeds.
+    """Train each case with all values and the tuning seed, then the best values with other seeds.
 
-    Parameters and returned frame are the same as in `_protocol.run_missing`. The small scale has
-    only two choices.
+    Parameters and returned frame are the same as in `_protocol.run_missing`. The small scale tries
+    only two combinations of values.
     """
     most = 2 if args.scale == "small" else None
     settings = [

@@ -59,8 +59,8 @@ class ConvNet(nn.Sequential):
     The networks of [1]_, appendix D:
 
     - ``channels=(20, 50), kernel_size=5, padding=0``, the default, for MNIST and Fashion-MNIST
-      (28 x 28 pixels). The published code puts a linear layer of 500 outputs without
-      activation before the last one, which represents the same functions.
+      (28 x 28 pixels). The published code has another linear layer of 500 outputs before the
+      last layer. It has no activation, so both networks represent the same functions.
     - ``channels=(64, 128, 128), kernel_size=3, padding=1`` for CIFAR and SVHN (32 x 32).
 
     With these sizes, the last convolution has outputs of 4 x 4 pixels. For other sizes, average
@@ -104,10 +104,12 @@ class DenseNet(nn.Sequential):
 
     These sizes, written as depth-growth, are used with 100 classes:
 
-    - 40-12 is the default, for the temperature experiment of [2]_ (1.06 million).
+    - 40-12 is the default, for the temperature experiment of [2]_ (1.06 million
+      parameters).
     - 40-40 is the network of the label noise experiments of [2]_ and [3]_. The published code
       of both builds it with bottlenecks, which the papers do not mention:
-      ``growth_rate=40, bottleneck=True`` (1.94 million; without them 10.7 million).
+      ``growth_rate=40, bottleneck=True`` (1.94 million parameters; 10.7 million without
+      bottlenecks).
 
     Parameters
     ----------

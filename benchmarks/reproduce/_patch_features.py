@@ -9,7 +9,7 @@ from _image_files import load_cifar100
 from torch.nn import functional as F
 
 SIDE, N_FILTERS = 6, 100
-# Of each class.
+# Images of each class, for training and for validation.
 TRAINED, CHOSEN_ON = 200, 50
 # Where crops begin.
 CENTRE_AT = 2
@@ -31,7 +31,7 @@ def patch_features(trained=TRAINED):
 
 @functools.cache
 def crop_features(trained):
-    """Return the same for ten crops of each image: features of shape (n_images, 10, n_features).
+    """Like `patch_features`, for ten crops per image: features (n_images, 10, n_features).
 
     The crops are the four corners and the centre, 28 x 28 of 32 x 32 pixels, and their mirror
     images (Krizhevsky, Sutskever, Hinton 2012). `CENTRE` is the index of the centre.

@@ -8,8 +8,8 @@ statements. This script checks the statements and draws the figures again.
 
 The paper does not say how it optimises. This script uses Adam with all samples at once and without
 weight decay. Linear models have a learning rate of 0.1: minibatches and smaller rates end at the
-same accuracies. With a hidden layer they do not, so experiment 3 is run at 0.01 and at 0.1. The
-smooth loss is not in the paper.
+same accuracies. With a hidden layer, the rate matters, so experiment 3 is run at 0.01 and at 0.1.
+The smooth loss is not in the paper.
 
     python benchmarks/reproduce/circle_modes.py
     python benchmarks/reproduce/circle_modes.py --small         # a minute, as a test
@@ -51,7 +51,7 @@ TITLES = {"Experiment 2, d = 90°": ("2", 90), "Experiment 3, m = 8": ("3, rate 
 
 
 def circle_modes(sigma, distance=None, *, seed):
-    """Points and classes. With a distance, a third of each class is that many degrees ahead."""
+    """Return points and classes. A third of each class is shifted by `distance` degrees."""
     rng = np.random.RandomState(seed)
     y = np.repeat(np.arange(6), N_ROWS // 6)
     angle = 60.0 * y

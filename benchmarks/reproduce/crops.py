@@ -1,11 +1,11 @@
 """Paper 001, section 5.2: which probabilities to average over ten crops of an image.
 
-Berrada, Zisserman and Kumar average over ten crops the probability that a label is among five
-labels drawn together (eq. 63), instead of the softmax. With every loss, this gains at least 0.2
-points of top-5 accuracy, and up to one point with cross-entropy and few images. Their table 2 uses
-eq. 63. This script trains one network of 512 hidden units with patch features of ten crops of 2 000
-images of CIFAR-100. On the 10 000 test images, it compares the mean score, the mean softmax and the
-mean probability of eq. 63 over ten crops with the centre crop.
+Berrada, Zisserman and Kumar predict with ten crops of an image. They average the probability that a
+label is among five labels that are drawn together (eq. 63), instead of the softmax. With every
+loss, eq. 63 gains at least 0.2 points of top-5 accuracy, and up to one point with cross-entropy and
+few images. Their table 2 uses eq. 63. This script trains one network of 512 hidden units with patch
+features of ten crops of 2 000 images of CIFAR-100. On the 10 000 test images, it compares the mean
+score, the mean softmax and the mean probability of eq. 63 over ten crops with the centre crop.
 
 For both losses, the factor on the scores, the learning rate and the weight decay are chosen with a
 separate seed, on the centre crops of validation images. The smooth loss divides scores by k tau.

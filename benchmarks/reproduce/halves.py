@@ -1,8 +1,8 @@
 """Paper 004: two halves of Fashion-MNIST, with most positives removed from training.
 
-Only abstract and introduction of paper 004 (Meng et al. 2021) were available, so the protocol is
-that of the literature that the paper cites. Of the ten classes of Fashion-MNIST, 0 to 4 are
-negative and 5 to 9 positive. 60, 80, 90 or 98 % of the positive training samples are removed.
+Only abstract and introduction of paper 004 (Meng et al. 2021) were available, so this script uses
+the protocol of the literature that the paper cites. Classes 0 to 4 of Fashion-MNIST are negative,
+classes 5 to 9 are positive. 60, 80, 90 or 98 % of the positive training samples are removed.
 Validation and test samples keep all positives. The models are linear or have two convolutions, with
 images of 14 x 14 pixels. The learning rate is chosen on validation samples, for each method and
 metric. The threshold of F1 is chosen in the same way for all methods.
@@ -161,7 +161,7 @@ def compared(runs, method, metric, baseline):
 
 
 def beside_the_better(table):
-    """Return a row per model and removed share: methods minus the better baseline, own metric."""
+    """Return a row per model and removed share: each method minus the better baseline."""
     rows = []
     for (model, removed), here in table.groupby(["model", "removed"], sort=False):
         gains = [compared(here, *own, BASELINES) for own in OWN_METRIC.items()]

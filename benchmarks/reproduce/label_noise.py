@@ -7,11 +7,10 @@ experiment, and their noised loss is better than both.
 
 Scale "full": intents of clinc150 are replaced within their domain of 15 classes. CIFAR-100 has
 patch features of 20 000 images. Each dataset has one network of 512 hidden units, trained without
-warm-up. The smooth loss divides scores by k tau = 5. It has the same scale as cross-entropy with
-factor 0.2 if its scores have a factor of 1, and as cross-entropy with factor 1 if they have a
-factor of 5. One of these two factors, two learning rates and two weight decays is chosen on
-validation samples with a separate seed. The noised loss does not scale the scores. It has 10 noise
-samples and a sigma of 0.2 (as in the paper) or 1.
+warm-up. The smooth loss divides scores by k tau = 5, so its factors 1 and 5 on the scores
+correspond to the factors 0.2 and 1 of cross-entropy. One of these two factors, two learning rates
+and two weight decays is chosen on validation samples with a separate seed. The noised loss does not
+scale the scores. It has 10 noise samples and a sigma of 0.2 (as in the paper) or 1.
 
 Scale "published": CIFAR-100 with DenseNet-BC 40-40 and 300 epochs takes hours of a GPU for each
 network. Runs can be stopped and continued, for example with --minutes 10. The code published with

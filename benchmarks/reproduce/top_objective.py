@@ -5,7 +5,8 @@ images of 16 x 16 pixels, the network of `top_one.py`). Every third epoch, two m
 for all training samples and for all test samples. The objective is the mean over the positives of
 l(t - s), where t is the largest score of all negatives. The other metric is the area under the
 precision of the highest-scored samples up to quantile 0.1, divided by the best possible area.
-Training has 2 000 images and 30 epochs at 0.025, in the paper 50 000 and 100 epochs at 1e-4.
+This script trains 30 epochs of 2 000 images at a learning rate of 0.025. The paper trains 100
+epochs of 50 000 images at 1e-4.
 
     python benchmarks/reproduce/top_objective.py
     python benchmarks/reproduce/top_objective.py --small

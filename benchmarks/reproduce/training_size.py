@@ -3,8 +3,8 @@
 Berrada, Zisserman and Kumar train on 5 to 100 % of ImageNet. With few images, the smooth loss has a
 better top-5 accuracy. With all images, cross-entropy is slightly better. This script has the same
 shares of 40 000 images of CIFAR-100 with patch features, and one network of 512 hidden units
-without warm-up. It trains 8 epochs of all samples, or sqrt(40 000 / n) times as many epochs of n
-samples. The best epoch on validation samples is tested. The factor on the scores, the learning rate
+without warm-up. It trains 8 epochs with all samples, and 8 sqrt(40 000 / n) epochs with n samples.
+The best epoch on validation samples is tested. The factor on the scores, the learning rate
 and the weight decay of both losses are chosen with a separate seed, as in label_noise.py. Each seed
 draws the training samples of each class.
 

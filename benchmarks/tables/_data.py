@@ -41,7 +41,7 @@ class Table:
     ----------
     name : str
     family : str
-        Datasets of one family share samples, or nearly, and are in the same half.
+        Datasets of a family have common or similar samples, and are in the same half.
     n_classes : int
     load : callable
         Returns X and y, or X, y and the group of each class.
@@ -133,7 +133,7 @@ def kddcup(most=2000):
 
 
 def long_tail_of_letters():
-    """5 400 letters, 26 classes: the first has 50 times as many rows as the last."""
+    """5 400 letters, 26 classes: the first has 50 times more samples than the last."""
     return make_long_tail(*letter(), factor=50, random_state=0)
 
 
@@ -309,14 +309,14 @@ HALF = halves()
 
 
 def chose_defaults(table):
-    """Return whether the dataset chose defaults of the estimator that is compared on it."""
+    """Return whether defaults of the compared estimator were chosen on this dataset."""
     chose_labels = table.kind != "binary" and table.family in CHOSE_LABELS
     return chose_labels or HALF[table.name] == "choosing"
 
 
 @cache
 def loaded(name):
-    """X, y 0 to n_classes - 1, and the group of each class, or None."""
+    """Return X, labels from 0 to n_classes - 1, and the group of each class (or None)."""
     X, y, *groups = TABLES[name].load()
     classes, y = np.unique(y, return_inverse=True)
     if len(classes) != TABLES[name].n_classes:

@@ -10,10 +10,10 @@ from ._methods import OURS
 
 
 def by_table(scores, kind):
-    """Return ours minus each other method: a row per metric, method and dataset.
+    """Return scores of sktopk minus each other method: a row per metric, method and dataset.
 
-    Differences are in points, over the splits that both have, with half the 95 % interval of the
-    corrected resampled t-test, and the sign of the difference if the interval excludes 0.
+    Differences are means in points over common splits. A row also has half the 95 % interval of the
+    corrected resampled t-test, and the sign of the difference (0 if the interval contains 0).
     """
     here = scores[scores.kind == kind]
     rows = []

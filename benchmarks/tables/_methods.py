@@ -38,8 +38,8 @@ USUAL = ("binary", "multiclass")
 LABELS = ("multiclass", "wrong labels", "long tail")
 MANY_CLASSES = 50
 FEW_SPLITS = 3
-# Held-out datasets of two classes with less than 1 000 test samples: 1 % are five to seven samples.
-# They have this number of times more splits, except for slow methods.
+# Held-out datasets of two classes with fewer than 1 000 test samples, so that 1 % are five to seven
+# samples. Except for slow methods, they have MORE_SPLITS times the number of splits.
 FEW_ROWS = ("fault", "InternetAds", "merck METAB", "yeast")
 MORE_SPLITS = 4
 

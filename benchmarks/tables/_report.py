@@ -38,7 +38,7 @@ def read(path):
 
 
 def job_scores(lines):
-    """Return a row per metric and fit; this package has only the estimator for the metric.
+    """Return a row per metric and fit. From sktopk, only the estimator of the comparison is used.
 
     A failed fit has the score minus infinity.
     """
@@ -58,7 +58,7 @@ def job_scores(lines):
     return pd.concat(rows, ignore_index=True)
 
 
-# Compared with the rankers.
+# Methods that are compared with the rankers of sktopk.
 RIVALS = "RecallAtFPRClassifier", "TopBoostClassifier", "vote of three", "extra trees"
 
 
@@ -83,7 +83,7 @@ def reporting(kind):
 
 
 def ranked():
-    """Yield the kind of datasets, the datasets of a rank table and what to add to its title."""
+    """Yield for each rank table: the kind of datasets, the datasets, and words for its title."""
     for kind in JOBS:
         yield kind, reporting(kind), ""
     unused = [t for t in reporting("multiclass") if not chose_defaults(t)]
@@ -133,7 +133,7 @@ def ranking(scores, kind, tables, least=1):
 
 
 def usual(scores, kind, tables):
-    """Rank with at least as many splits as slow methods have, if this package has as many."""
+    """Rank methods with at least FEW_SPLITS splits. If sktopk has fewer, rank all methods."""
     found = ranking(scores, kind, tables, FEW_SPLITS)
     return found if OURS in found.rank.index else ranking(scores, kind, tables)
 

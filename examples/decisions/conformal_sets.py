@@ -4,7 +4,7 @@ Label sets with a coverage guarantee
 
 Three labels are too many for a clear digit and too few for an unclear one. Conformal
 sets are large enough to contain the true label of 90 % of the samples, for any classifier. The
-methods differ in the samples that get more labels.
+methods differ in which samples get more labels.
 
 Result: the sets of the method "lac" contain the true label of more than 90 % of the samples, with
 1.4 labels on average.
@@ -79,7 +79,7 @@ for name, params in methods.items():
 # -----
 # A bar is the share of samples whose set has this size, and a dot is the coverage of these sets.
 # "lac" has the smallest sets on average. "aps" gives hard samples more labels, and covers more than
-# 90 % unless ``randomized=True`` drops some labels at random.
+# 90 %. With ``randomized=True``, it drops some labels at random and covers about 90 %.
 
 for name in ("lac", "aps"):
     figure, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")

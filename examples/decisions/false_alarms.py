@@ -2,9 +2,9 @@
 A guaranteed false positive rate
 ================================
 
-A screening programme may call back at most one healthy woman in twenty. A threshold that flags
-exactly one in twenty of a few hundred healthy calibration samples exceeds this rate on new samples
-in half of the cases. `BudgetClassifier` adds the margin that a guarantee needs.
+A screening programme may call back at most one healthy woman in twenty. A plain threshold flags
+exactly one in twenty of the healthy calibration samples. On new samples, about half of these
+thresholds exceed the limit. `BudgetClassifier` adds the margin that a guarantee needs.
 
 Result: the plain threshold exceeds the limit in about half of the calibrations. The threshold with
 a guarantee exceeds the limit in at most 5 % of them.

@@ -6,7 +6,7 @@ scikit-learn's :class:`~sklearn.ensemble.VotingClassifier` averages the probabil
 classifiers. This example combines extremely randomized trees with a network and boosted trees that
 are trained to rank positives at the top.
 
-Result: the ensemble has a higher mean average precision than each of its members.
+Result: the ensemble has a higher mean average precision than each of the three classifiers.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ X, y = make_classification(
 # %%
 # The ensemble
 # ------------
-# Soft voting needs `predict_proba`, which all three members have by default.
+# Soft voting needs `predict_proba`, which all three classifiers have by default.
 
 
 def make_vote(seed):

@@ -9,7 +9,7 @@ top-1 accuracy, others top-2 accuracy.
 Result: if the modes are 90 degrees apart, the three top-2 losses have a higher top-2 accuracy than
 cross-entropy, and a lower top-1 accuracy. This example has one draw of the data. In ten draws, the
 mean top-2 accuracy is 0.89 to 0.91 with the top-2 losses and 0.79 with cross-entropy. The mean
-top-1 accuracy is 0.29 to 0.31 and 0.43.
+top-1 accuracy is 0.29 to 0.31 with the top-2 losses and 0.43 with cross-entropy.
 
 The data are from experiment 2 in *Trade-offs in Top-k Classification Accuracies on Losses for Deep
 Learning* (Sawada, Kaneko, Sagi, 2020).

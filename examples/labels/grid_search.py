@@ -7,8 +7,8 @@ the loss itself and the steps of a pipeline. The score of all candidates is the 
 search over ``loss__k`` changes only the k of the loss. To save time, each candidate is one small
 network. The final model is an ensemble.
 
-Result: on digits, the best candidate is cross-entropy, and the accuracy of the final ensemble is at
-least that of the best small network.
+Result: on digits, the best candidate is cross-entropy. The final ensemble is at least as accurate
+as the best small network.
 """
 
 import warnings

@@ -50,13 +50,13 @@ def payments(n, seed):
 
 X, amount, cost = payments(600, seed=0)
 X_test, amount_test, cost_test = payments(5000, seed=1)
-BUDGET = 0.3  # of the cost of reviewing everything
+BUDGET = 0.3  # share of the cost of all reviews
 
 # %%
 # The program
 # -----------
 # A function of scores and target returns the arrays of one program. The variables are t, z and w.
-# A hinge is larger than the count that it bounds, so the budget of the loss is twice the budget.
+# The hinges overestimate the cost of the reviews. The loss therefore gets twice the budget.
 
 
 def money_lost_within_budget(scores, target):

@@ -6,8 +6,8 @@ Each loss is available as a function of scores and targets, and as an ``nn.Modul
 model, the optimizer, the minibatches and the device.
 
 Result: in a network that is too narrow, the smooth top-3 loss reaches the top-3 accuracy of
-cross-entropy and a much lower top-1 accuracy, because it does not order the three labels. Choose a
-top-k loss only if you use all k labels.
+cross-entropy. Its top-1 accuracy is much lower, because it does not order the three labels. Choose
+a top-k loss only if you use all k labels.
 """
 
 import matplotlib.pyplot as plt

@@ -4,8 +4,8 @@ The threshold during training
 
 DeepTopPush moves positives above a threshold: the highest score of all negatives. A minibatch has a
 few dozen negatives, whose highest score is far lower. One hard example that is kept from earlier
-minibatches is enough to follow the true threshold. This example is the delayed sample in figure 3
-of *DeepTopPush: Simple and Scalable Method for Accuracy at the Top* (Adam, Mácha, Šmídl, 2020).
+minibatches is enough to follow the true threshold. It is the "delayed sample" in figure 3 of
+*DeepTopPush: Simple and Scalable Method for Accuracy at the Top* (Adam, Mácha, Šmídl, 2020).
 
 Result: one hard example reduces the error of the threshold by a factor of about twenty. The ranking
 of new samples does not become better.

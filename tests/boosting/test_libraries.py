@@ -16,7 +16,7 @@ TOP = {"threshold": TopMean("negatives", tau=0.05), "surrogate": "logistic"}
 
 
 def judged_by(X, y):
-    """Return the arguments of `fit` with which the installed LightGBM gets validation samples."""
+    """Return validation samples in the arguments that `fit` of the installed LightGBM has."""
     if "eval_X" in inspect.signature(lightgbm.LGBMClassifier.fit).parameters:
         return {"eval_X": X, "eval_y": y}
     return {"eval_set": [(X, y)]}
@@ -30,7 +30,7 @@ def test_the_log_loss_objective_grows_the_same_trees_as_lightgbm(name, is_weight
     own = lightgbm.LGBMClassifier(**SMALL).fit(X, y, sample_weight=weight)
     loss = "top_push" if name == "binary" else "focal"
     ours = lightgbm.LGBMClassifier(objective=objective(loss, log_loss_share=1), **SMALL)
-    # LightGBM starts from these scores; `initial_score` of several classes differs by a constant.
+    # LightGBM starts from `start`. For several classes, `initial_score` differs by a constant.
     if name == "binary":
         start = np.full(len(y), initial_score(y, sample_weight=weight))
     else:

@@ -61,7 +61,7 @@ def differences(function, score):
 
 
 @every_loss
-def test_the_gradient_is_that_of_the_loss_mixed_with_log_loss(name):
+def test_the_gradient_equals_finite_differences_of_the_loss_mixed_with_log_loss(name):
     target, score = rows(name)
     prior = np.log(np.bincount(target) / len(target)) if "adjusted" in name else 0.0
     of_log = differences(lambda s: log_loss(target, s + prior), score)
@@ -76,7 +76,7 @@ def test_the_gradient_is_that_of_the_loss_mixed_with_log_loss(name):
     "threshold",
     [TopMean("negatives", k=5), TopMean("negatives", tau=1.0), KthLargest("negatives", k=3)],
 )
-def test_hessian_curvature_has_absolute_row_sums_and_is_an_upper_bound(threshold, surrogate):
+def test_hessian_curvature_is_the_absolute_row_sum_and_an_upper_bound(threshold, surrogate):
     target, score = rows("top_push")
     params = {"threshold": threshold, "surrogate": surrogate}
 

@@ -326,7 +326,7 @@ def test_members_whose_held_out_samples_lack_a_class_train_all_rounds(binary):
     assert sum(clf.n_iter_ == 10) >= 4
 
 
-def test_functions_keep_their_own_k_and_a_class_may_have_weight_0(binary):
+def test_a_loss_function_ignores_k_of_the_estimator_and_a_class_may_have_weight_0(binary):
     X, y = binary
     each = [make(partial(top_push_k_loss, k=5), k=k).fit(X, y) for k in (5, 50)]
     np.testing.assert_allclose(*(clf.decision_function(X) for clf in each))

@@ -16,8 +16,8 @@ from tests.scored import column, frozen, labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N_DRAWS = 600
-# Most draws skip the checks of samples in `fit` and `predict_top`, which take most of the time. The
-# first draws show that the results are the same.
+# The first draws call `fit` and `predict_top`. The other draws call the functions inside, which are
+# faster, because they do not check the samples.
 N_FITS = 20
 
 
@@ -90,7 +90,7 @@ def test_guarantees_of_fpr_and_recall_hold_for_tied_scores(constraint, budget):
     assert np.mean(violated) <= 0.1 + slack(violated)
 
 
-# With some negatives above all positives, precision is low at the top, rises, and falls.
+# `noise` puts some negatives above all positives, so the precision is low at the top.
 @pytest.mark.parametrize(
     ("n", "prevalence", "precision", "noise"), [(300, 0.3, 0.7, 0.0), (1000, 0.2, 0.7, 0.005)]
 )
@@ -222,7 +222,7 @@ def test_the_false_discovery_rate_is_close_to_its_budget_but_below(n, m, prevale
 
 
 def tail(n_new, n_old, hits, found):
-    """P(at most `found` of all positives are calibration samples), if orders are equally likely."""
+    """Hypergeometric P(at most `found` of `hits + found` positives are calibration samples)."""
     n_positive = hits + found
     return sum(
         math.comb(n_old, i) * math.comb(n_new, n_positive - i)
@@ -286,7 +286,7 @@ def test_several_intervals_of_hits_hold_at_once():
         clf = fit(*old, 1, delta=delta / 4)
         alone = [clf.hits_interval(column(new), n) for n in ns]
         for i in range(4):
-            # With one more sample, there are the same number of hits or one more.
+            # Each additional sample adds 0 or 1 hits.
             assert low[i] == max(alone[j][0] - max(0, ns[j] - ns[i]) for j in range(4))
             assert high[i] == min(alone[j][1] + max(0, ns[i] - ns[j]) for j in range(4))
         tighter += (low > [each[0] for each in alone]).any()

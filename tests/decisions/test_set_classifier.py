@@ -55,7 +55,7 @@ PREVALENCE = np.array([0.4, 0.3, 0.1, 0.1, 0.05, 0.05])
 
 
 def conformity_of(method, p):
-    """Return 1 - E(x, y) of all labels, with E as in the papers, or their probabilities."""
+    """Return the conformity score of each label. Labels with high scores are in the set."""
     if method == "pas":
         return p / PREVALENCE
     if method not in ("aps", "raps"):
@@ -102,7 +102,7 @@ def test_a_randomized_set_has_a_label_with_the_probability_of_the_definition():
     X, y = draw(4000)
     clf = SetClassifier(frozen(), method="aps", coverage=0.8, randomized=True, random_state=0)
     y_set = clf.fit(X[:1000], y[:1000]).predict_set(X[1000:])
-    # The share of u in [0, 1] with below + u * p >= threshold.
+    # The set contains a label of probability p if below + u * p >= threshold, for a uniform u.
     below = (X[1000:, None] * (X[1000:, None] < X[1000:, :, None])).sum(axis=2)
     share = np.clip(1 - (clf.threshold_ - below) / X[1000:], 0, 1)
     slack = 4 * np.sqrt((share * (1 - share)).sum())
@@ -133,7 +133,7 @@ def test_sets_do_not_depend_on_how_the_samples_are_split():
 
 @pytest.mark.parametrize("method", CONFORMAL)
 def test_coverage_holds_with_a_stratified_calibration_split(method):
-    # The split keeps the shares of the classes. A class with one sample does not calibrate.
+    # The split is stratified. If a class has one sample, this sample is only used for training.
     n, n_new, rates = 120, 100, []
     for seed in range(100):
         X, y = draw(n + n_new, seed=seed)
@@ -168,7 +168,7 @@ def test_a_parameter_that_the_method_ignores_gives_a_warning(name, method):
 
 def test_held_out_samples_are_not_used_for_training():
     X, y = draw(300)
-    # A class with one sample and a class with two samples, which each keep one for training.
+    # Class 8 has one sample, class 9 has two. One sample of each class is used for training.
     y[:3] = [8, 9, 9]
     X = np.column_stack([X, X[:, :2]])
     for method in METHODS[1:]:

@@ -65,10 +65,10 @@ def read_twice(members, first, second):
 NETWORK = f"{MLP.__module__}.MLP"
 TWO_NUMBERS = node_of("TupleNode", "builtins.tuple", content=[NUMBER, NUMBER])
 FORGED = {
-    "nodes that stand for larger ones": (with_parameter(nested(29)), "the same content"),
+    "nested references": (with_parameter(nested(29)), "the same content"),
     "an array that two nodes read": (
         partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "needs its own file"),
-    "an array without a number": (partial(read_twice, first={}, second={}), "needs its own file"),
+    "an array without an id": (partial(read_twice, first={}, second={}), "needs its own file"),
     "a huge array": (with_array(array_of(("<f8", (2**40,)))), "has 0 bytes, which"),
     "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "has 0 bytes, which"),
     "items of size 0": (with_array(array_of(("|V0", (2**40,)))), "has 0 bytes, which"),

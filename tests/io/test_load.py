@@ -115,7 +115,7 @@ def test_load_ignores_a_forged_value_of_verbose(cancer, path, capsys):
     expected = clf.decision_function(X)
     dump(clf, path)
     node = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
-    # Equal values of a file share one `__id__`; no other value has the `__id__` -1.
+    # Equal values of a file share one `__id__`. The new `__id__` -1 changes only `verbose`.
     node |= {"content": "5", "is_json": True, "__id__": -1}
     rewritten(path, with_node("verbose", node))
     loaded = load(path)

@@ -39,7 +39,7 @@ CASES = {
         TopKClassifier("cross_entropy", k=1, **SMALL), [0.0, 2.0, 3.0], np.float64),
     "prior": (TopKClassifier("logit_adjusted", k=1, **CALIBRATED | LINEAR), [*"abc"], np.float32),
     "two classes": (TopKClassifier(k=1, **CALIBRATED | LINEAR), ["no", "yes"], np.float32),
-    # With one minibatch of all samples, the weights have the dtype of X.
+    # With one minibatch of all samples, the network has the dtype of X.
     "two classes in float64": (
         TopKClassifier(k=1, batch_size=1000, **CALIBRATED), [False, True], np.float64),
     "ranker": (clone(RANKER).set_params(pos_label="yes"), ["no", "yes"], np.float64),

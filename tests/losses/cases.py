@@ -16,7 +16,7 @@ from tests.losses.data import CLASS_COUNTS, binary_batch, class_batch, fixed_noi
 from tests.named_losses import without_address
 
 PRIVATE = {each.__name__: each for each in (cross_entropy_loss, topk_distribution_loss)}
-# Modules by the names of their functions. Names are lower case and have no underscores.
+# The module of each function. Keys are names of functions without underscores.
 MODULES = {name.lower(): name for name in losses.__all__} | {"toppushloss": "DeepTopPushLoss"}
 
 
@@ -52,7 +52,7 @@ class Case:
 
 @dataclass(frozen=True)
 class ClassCase(Case):
-    """A loss of several classes. It is at least `bound` times the top-k error (k=1 without k)."""
+    """A loss of several classes. If `bound` is given, the loss is >= bound * (top-k error)."""
 
     bound: float | None = None
     soft: bool = False
@@ -104,7 +104,7 @@ CLASSES = [
 
 @dataclass(frozen=True)
 class TopCase(Case):
-    """`reference` is the slow definition of the threshold, t(scores, labels)."""
+    """Accuracy at the top. `reference(scores, labels)` is the slow definition of the threshold."""
 
     of: str = "negatives"
     errors: str = "false_negatives"
@@ -171,13 +171,10 @@ TOP = [
 
 @dataclass(frozen=True)
 class ProgramCase(Case):
-    """A linear program. If `convex` in the scores, the gradient is a subgradient even at ties.
+    """A loss that is a linear program."""
 
-    If `shares` is true, samples of one class with equal scores have equal gradients.
-    """
-
-    convex: bool = False
-    shares: bool = False
+    convex: bool = False  # the gradient is a subgradient, also at ties
+    shares: bool = False  # samples of one class with equal scores have equal gradients
     batch = staticmethod(binary_batch)
 
     def defined(self, scores, target, weight=None):
@@ -214,7 +211,7 @@ PROGRAMS = [
 ]
 SOLVED = [case for case in PROGRAMS if "surrogate" not in case.parameters]
 OF_TWO = [*TOP, *PROGRAMS]
-# For precision at k, k must not exceed the number of samples of a group.
+# precision_at_k_loss needs at least k samples in each group.
 GROUPED = [case for case in OF_TWO if case.name != "precision_at_k_loss"]
 LOSSES = [*CLASSES, *OF_TWO]
 

@@ -85,13 +85,13 @@ def infeasible_equations(rng, n, n_ub, n_eq):
 
 
 def hopeless_program(rng, n, n_ub, n_eq):
-    """An infeasible program whose costs mostly would be unbounded without its constraints."""
+    """An infeasible program with random costs."""
     _, *rows = infeasible_program(rng, n, n_ub, n_eq)
     return rng.normal(size=n), *rows
 
 
 def unbounded_program(rng, n, n_ub, n_eq, tight=0.0):
-    """An unbounded program: the cost falls along a ray, where a share `tight` of rows is tight."""
+    """An unbounded program: the cost falls along a ray, and a share `tight` of rows is constant."""
     ray = rng.normal(size=n)
     ray /= np.linalg.norm(ray)
     A_ub, A_eq, x = rng.normal(size=(n_ub, n)), rng.normal(size=(n_eq, n)), rng.normal(size=n)

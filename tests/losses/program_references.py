@@ -1,6 +1,6 @@
 """Slow definitions of the losses that are linear programs: loops and enumeration.
 
-Arguments are arrays of both classes: scores, labels in {0, 1} and weights.
+Arguments are arrays with an entry per sample: scores, labels in {0, 1} and weights.
 """
 
 import math
@@ -14,7 +14,7 @@ SURROGATES = top_references.SURROGATES | {"ramp": lambda z: min(max(0.0, 1 + z),
 
 
 def pair_mean(scores, is_positive, is_negative, weights, margin, surrogate):
-    """Weighted mean of l((s_j - s_i) / m), or None if there is no pair."""
+    """Weighted mean loss of the pairs of a positive and a negative, or None without a pair."""
     pairs = [(i, j) for i in np.flatnonzero(is_positive) for j in np.flatnonzero(is_negative)]
     weight = [weights[i] * weights[j] for i, j in pairs]
     each = [SURROGATES[surrogate]((scores[j] - scores[i]) / margin) for i, j in pairs]
@@ -34,7 +34,7 @@ def multi_class_auc(scores, labels, weights, multi_class, margin=1.0, surrogate=
             others = labels != a
         elif multi_class == "mu":
             values = values - scores[:, b]
-        # "ovr" has one term per class, and "mu" has unordered pairs of classes.
+        # A term is a class ("ovr"), an ordered pair ("ovo") or an unordered pair of classes ("mu").
         if {"ovr": a == b, "ovo": a != b, "mu": a < b}[multi_class]:
             means.append(pair_mean(values, labels == a, others, weights, margin, surrogate))
     means = [mean for mean in means if mean is not None]
@@ -73,7 +73,7 @@ def crossing(function, low, high):
 
 
 def at_rate(kind, rate, scores, labels, weights, margin):
-    """Mean hinges of positives and of negatives, if the mean of one class equals the rate."""
+    """Mean hinges (of positives, of negatives) at the threshold where entry `kind` is `rate`."""
 
     def means(tau):
         sums = hinge_sums(scores, labels, weights, tau, margin)
@@ -92,7 +92,7 @@ def recall_at_fpr(scores, labels, weights, fpr, margin=1.0):
 
 
 def recall_at_precision(scores, labels, weights, precision, margin=1.0, penalty=2.0):
-    """Find the best threshold among kinks and roots of the violation."""
+    """Return the loss at the best threshold: a kink, or a root of the violation."""
     total, other = weights[labels == 1].sum(), weights[labels == 0].sum()
 
     def violation(tau):
@@ -111,7 +111,7 @@ def recall_at_precision(scores, labels, weights, precision, margin=1.0, penalty=
 
 
 def precision_at_k(scores, labels, weights, k, margin=1.0):
-    """Enumerate all sets of k samples; integer weights repeat samples."""
+    """Try all sets of k samples. A sample of weight w counts as w samples."""
     scores, labels = (each.repeat(weights.round().astype(int)) for each in (scores, labels))
     k = min(k, len(scores))
     best_right = best_any = -math.inf

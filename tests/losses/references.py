@@ -78,7 +78,7 @@ def topk_transition(scores, target, k, detach_weight=False):
 
 
 def noised_kth_largest(scores, k, sigma, noise):
-    """Return the k-th largest noised score. `noise` has a list of draws for each class."""
+    """Return the mean k-th largest noised score. `noise` has a list of draws for each class."""
     n_draws = len(noise[0])
     draws = [[s + sigma * z[b] for s, z in zip(scores, noise, strict=True)] for b in range(n_draws)]
     return sum(kth_largest(draw, k) for draw in draws) / n_draws

@@ -14,8 +14,6 @@ from tests.losses.data import N_CLASSES, assert_same, binary_batch, class_batch,
 from tests.losses.test_numerics import DRAWN, MORE, OF_CLASSES, other
 from tests.named_losses import without_address
 
-# Tests of samples of weight 0 begin here; tests of absent labels follow.
-
 SURROGATES = "hinge", "quadratic", "logistic", "ramp"
 AREAS = [
     other("pairwise_auc_loss", multi_class=multi_class, surrogate=surrogate)
@@ -131,7 +129,7 @@ PER_SAMPLE = [case for case in OF_CLASSES if case.name != "pairwise_auc_loss"]
 
 
 def n_needed(case):
-    """Number of present classes from which the loss of an absent label is infinite."""
+    """Smallest number of unmasked classes with which the loss of a masked label is infinite."""
     if case.name == "topk_distribution_loss":
         return min(case.parameters["k"])
     k = case.parameters.get("k", 1)
@@ -141,10 +139,10 @@ def n_needed(case):
 
 @every(PER_SAMPLE)
 @pytest.mark.parametrize("n_present", range(1, N_CLASSES))
-def test_the_loss_of_an_absent_label_is_zero_or_infinite(case, n_present):
+def test_the_loss_of_a_masked_label_is_zero_or_infinite(case, n_present):
     scores, _ = class_batch(n_samples=N_CLASSES)
     target = torch.arange(N_CLASSES)
-    # Only the `n_present` classes after the label, cyclically, are not masked.
+    # Mask all classes except the next `n_present` classes after the label (cyclic).
     ahead = (torch.arange(N_CLASSES) - target.unsqueeze(1)) % N_CLASSES
     masked = scores.detach().masked_fill((ahead == 0) | (ahead > n_present), -torch.inf)
     loss, gradient = value_and_gradient(case, masked, target, reduction="none")

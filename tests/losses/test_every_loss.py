@@ -28,10 +28,10 @@ def test_a_loss_equals_its_definition(case, seed):
 
 @every(CLASSES)
 def test_a_loss_of_tied_classes_equals_its_definition(case):
-    # No tied classes have ranks on both sides of k=2 or of k=3.
+    # For k=2 and k=3, all classes of a tie are in the top k, or none of them.
     scores = torch.tensor([5.0, 5.0, 4.0, 1.0, 1.0, 1.0, 0.0]).double().expand(3, -1)
     target = torch.tensor([0, 2, 5])
-    # These two losses depend on which of several tied classes belong to the top k.
+    # If all scores are equal, the top k of these two losses is arbitrary.
     grouping = case.name in ("topk_grouping_loss", "topk_transition_loss")
     for each in (scores, torch.full_like(scores, 7.0))[: 1 if grouping else 2]:
         assert_same(case(each, target, reduction="none"), case.defined_rows(each, target))
@@ -59,7 +59,7 @@ HAND = [
     # The two largest violations are 2 + 2 - 3 = 1 (class 1) and 0; the loss is their mean.
     ("topk_hinge_convex_loss", ROW, 0, {"k": 2, "margin": 2.0}, (1.0 + 0.0) / 2),
     ("logit_adjusted_loss", [0.0, 0.0], 1, {"class_counts": [3, 1]}, math.log(4)),
-    # Shares .5, .25, .25: log(1 + e (e_0 e_2) / (e_1 (e_0 + e_2))) = log(1 + e (1/8) / (3/16))
+    # With shares p = 1/2, 1/4, 1/4: log(1 + e (p_0 p_2) / (p_1 (p_0 + p_2))).
     ("smooth_topk_adjusted_loss", [0.0] * 3, 1, ADJUSTED, math.log(1 + math.e * 2 / 3)),
     # The threshold is the score of rank ceil(2 * 0.5) = 1 among the negatives.
     ("pat_mat_np_loss", TWO, OF, {"tau": 0.5}, 1.25),
@@ -89,7 +89,7 @@ def test_gradient_matches_finite_differences(case, weighted):
     assert torch.autograd.gradcheck(lambda s: case(s, target, sample_weight=weight), scores)
 
 
-# Not for noised losses: noise is rounded in the units of the scores. test_absent.py has this test
+# Noised losses are excluded, because large scores round the noise. test_absent.py has the same test
 # for losses of two classes.
 @every([case for case in CLASSES if not case.noised])
 def test_adding_a_large_constant_changes_nothing_in_float32(case):

@@ -1,4 +1,4 @@
-"""The losses compared with exact and published values, if their file exists."""
+"""The losses compared with exact and published values of a file, if the file exists."""
 
 import math
 import os
@@ -79,7 +79,7 @@ def test_the_exact_noised_loss_equals_the_golden_expectation(name):
     scores, label = entry["scores"].unsqueeze(0), torch.tensor([0])
     options = {"k": entry["m"] - 1, "sigma": entry["eps"], "n_noise": "exact", "margin": 10.0}
     loss, gradient = value_and_gradient(losses.noised_topk_loss, scores, label, **options)
-    # The loss is 10 + E - s, where E is the expectation and s the score of the label.
+    # The loss is 10 + E - s, with the golden expectation E and the score s of the label.
     assert (loss - 10 + scores[0, 0]).item() == pytest.approx(entry["value"], abs=1e-11)
     gradient[0, 0] += 1
     np.testing.assert_allclose(gradient[0], entry["grad"], atol=1e-11)

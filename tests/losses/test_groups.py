@@ -28,7 +28,7 @@ def some_weights(groups):
     weight = torch.rand(N_SAMPLES, dtype=torch.float64, generator=generator)
     weight[::4] = 0
     weight[groups == 3] = 0
-    return weight * 2.0 ** (8 * groups - 42)  # large groups must not swallow small ones
+    return weight * 2.0 ** (8 * groups - 42)  # groups of tiny weight must count, too
 
 
 def slow_mean(case, scores, target, groups, weight=None):
@@ -49,7 +49,7 @@ def test_losses_and_gradients_of_tied_scores_equal_those_of_a_loop_over_groups(c
     expected = slow_mean(case, scores, target, groups)
     loss, gradient = value_and_gradient(case, scores, target, groups=groups)
     assert_same(loss, expected.detach(), 1e-7)
-    # If scores tie, the multipliers (gradients) of a program are not unique.
+    # If scores tie, the gradient of a linear program is not unique.
     if case in TOP:
         assert_same(gradient, torch.autograd.grad(expected, scores)[0], 1e-7)
 

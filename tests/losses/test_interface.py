@@ -148,7 +148,7 @@ def test_a_compiled_loss_draws_noise_for_every_batch_size():
         assert compiled(torch.zeros(n, 4), torch.zeros(n, dtype=torch.long)).isfinite()
 
 
-@every([*first_of_each(LOSSES), PROGRAMS[-2]])  # the latter is pairwise with surrogate="logistic"
+@every([*first_of_each(LOSSES), PROGRAMS[-2]])  # PROGRAMS[-2] has surrogate="logistic"
 def test_scores_target_and_weights_of_a_wrong_type_or_shape_raise(case):
     scores, target = case.batch()
     n = len(scores)
@@ -164,7 +164,7 @@ def test_scores_target_and_weights_of_a_wrong_type_or_shape_raise(case):
         (scores, target, wrong, "reduction='average' must be one of 'none', 'sum'"),
     ]
     weight = torch.ones(n)
-    weight[0] = case in PROGRAMS[1:]  # these losses refuse any weights with a gradient
+    weight[0] = case in PROGRAMS[1:]  # the other losses raise only for a weight of 0
     weight.requires_grad_()
     refused += [(scores, target, {"sample_weight": weight}, "must not require a gradient")]
     if case in CLASSES:

@@ -20,13 +20,13 @@ close = torch.testing.assert_close
 
 @pytest.mark.parametrize("make", lp.SOLVABLE, ids=lambda make: make.__name__)
 def test_the_optimum_equals_the_optimum_of_highs(make):
-    for programs in lp.batches(make):  # 5 kinds, 4 shapes, 10 programs: 200
+    for programs in lp.batches(make):  # 4 shapes, 10 programs each
         arguments, expected = lp.stacked(programs), lp.optima(programs)
         result = linear_program(*arguments)
         assert (result.status == 0).all()
         close(result.fun, expected, rtol=1e-10, atol=1e-10)
         close((arguments[0] * result.x).sum(-1), result.fun, rtol=1e-9, atol=1e-9)
-        # Rounding can make redundant rows contradict each other.
+        # In float32, redundant rows can contradict each other a little.
         rounded = linear_program(*(part.float() for part in arguments))
         assert rounded.fun.dtype == rounded.x.dtype == torch.float32
         assert (rounded.status == 0).all()
@@ -37,7 +37,7 @@ def test_the_optimum_equals_the_optimum_of_highs(make):
 @pytest.mark.parametrize("kind", ["dense", "sparse", "float32", "highs"])
 def test_programs_without_optimum_are_recognised(make, kind):
     n_open, (status, fun) = 0, lp.WITHOUT_OPTIMUM[make]
-    for programs in lp.batches(make, n_programs=25):  # 4 shapes: 100
+    for programs in lp.batches(make, n_programs=25):  # 4 shapes, 25 programs each
         c, A_ub, b_ub, A_eq, b_eq = lp.stacked(programs)
         if kind == "sparse":
             A_ub, A_eq = A_ub.to_sparse(), A_eq.to_sparse()
@@ -49,7 +49,7 @@ def test_programs_without_optimum_are_recognised(make, kind):
         assert (result.status[known] == status).all()
         assert (result.fun[known] == fun).all()
         assert kind == "highs" or (result.n_iter[known] < 100).all()
-    # In float32, contradictory equations may have a solution far away.
+    # In float32, a few programs with contradictory equations are not recognized.
     assert n_open <= (5 if kind == "float32" and make.__name__ == "infeasible_equations" else 0)
 
 

@@ -59,7 +59,7 @@ def test_sample_weights_are_passed_to_the_function_build(batch):
 def test_parameters_of_the_loss_are_passed_to_the_solver(batch):
     smooth = LinearProgramLoss(mean_hinge, method="penalty", smoothing=0.1)
     exact = LinearProgramLoss(mean_hinge)(*batch)
-    # The 12 multipliers are at most 1/12, so smoothing lowers the loss by <= .1 * 12 / 144 / 2.
+    # Each of the 12 multipliers is at most 1/12, so smoothing lowers the loss by at most 0.1 / 24.
     assert exact - 0.1 / 24 <= smooth(*batch) < exact
     with pytest.raises(RuntimeError, match="stopped by max_iter"):
         LinearProgramLoss(mean_hinge, max_iter=1, tol=1e-12, on_failure="raise")(*batch)

@@ -25,7 +25,7 @@ def kth_largest(scores, k, sigma, **noise):
 
 
 def chi_square(deviation, variance):
-    """Return the statistic of Poisson counts, in standard deviations above its mean."""
+    """Return how many standard deviations the chi-square statistic is above its mean."""
     seen = variance > 10
     statistic, freedom = (deviation**2 / variance)[seen].sum(), seen.sum() - 1
     return ((statistic - freedom) / (2 * freedom) ** 0.5).item()
@@ -41,7 +41,7 @@ def test_the_kth_largest_noised_score_is_distributed_as_if_every_class_gets_nois
     n_classes, k, spread, sigma, completed, monkeypatch
 ):
     if completed:
-        # Most draws have fewer than k classes above this high level, so all classes get noise.
+        # A higher level: most draws have fewer than k classes above it, so all classes get noise.
         monkeypatch.setattr(_order_statistics, "_expected_rises", lambda k: 0.6 * k)
     n_draws, scores = 50_000, random_scores(n_classes, spread)
     every = scores.expand(n_draws, -1)

@@ -43,7 +43,7 @@ MORE = [
 ]
 not_finite = pytest.mark.parametrize("value", [math.nan, math.inf])
 OF_CLASSES = [*CLASSES, *MORE, DRAWN]
-# Part of the losses, for tests whose result hardly depends on the surrogate.
+# Losses with fewer surrogates, for tests whose result hardly depends on the surrogate.
 SOME = [*TOP[:10], *first_of_each(PROGRAMS), PROGRAMS[-1]]
 COMPARED = [*CLASSES, *MORE, *SOME]
 

@@ -26,7 +26,7 @@ def test_a_loss_with_any_ties_equals_its_definition(case):
 @every(SOLVED)
 def test_the_closed_form_of_a_loss_and_its_gradient_equal_the_solved_linear_program(case):
     rng = np.random.default_rng(1)
-    # Multipliers are not unique where scores tie, so only the optimum is compared.
+    # The gradient is not unique where scores tie, so only the losses are compared.
     for batch in [*(tied_batch(rng, n_max=12) for _ in range(12)), binary_batch(128, share=0.1)]:
         scores, target, *weight = batch
         options = {"sample_weight": weight[0]} if weight else {}
@@ -94,12 +94,12 @@ def test_with_a_huge_beta_the_fbeta_loss_depends_on_recall_only(solver, dtype):
     target = torch.arange(12) % 3 == 0
     options = {"beta": 1e30, "solver": solver}
     loss, gradient = value_and_gradient(losses.fbeta_loss, scores, target, **options)
-    # At a low threshold, all samples are flagged: the recall is 1, and no positive is an error.
+    # A low threshold flags all samples, so the recall is 1 and the loss is 0.
     assert abs(loss.item()) < 1e-6
     assert gradient.isfinite().all()
 
 
-# The pairwise loss: pairs, several classes, and the areas under curves that it bounds.
+# Tests of the pairwise loss.
 
 every_surrogate = pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "logistic", "ramp"])
 every_average = pytest.mark.parametrize("multi_class", ["ovr", "ovo", "mu"])
@@ -156,8 +156,8 @@ def test_the_pairwise_loss_of_a_large_batch_equals_the_mean_of_all_pairs(surroga
 
 @pytest.mark.parametrize("surrogate", ["hinge", "quadratic", "ramp"])
 def test_the_pairwise_loss_of_200_000_samples_fits_into_memory(surrogate):
-    # Positives and negatives alternate at a distance of 1: a positive at the odd rank r meets
-    # the negatives above it at every odd distance.
+    # Scores are 0, 1, 2, ..., and odd scores are positives. The negatives above a positive have
+    # the distances 1, 3, 5, ...
     n = 100_000
     scores = torch.arange(2 * n, dtype=torch.float64, requires_grad=True)
     loss = pairwise_auc_loss(scores, torch.arange(2 * n) % 2, surrogate=surrogate)

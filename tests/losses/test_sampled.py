@@ -47,7 +47,7 @@ def test_the_mean_over_all_possible_draws_is_the_sum_of_exponentials_of_all_clas
 
 
 @pytest.mark.parametrize(
-    ("loss", "parameters", "unit"),  # the unit is what the loss divides scores by
+    ("loss", "parameters", "unit"),  # the loss divides scores by `unit`
     [
         (cross_entropy_loss, {}, 1.0),
         (focal_loss, {"gamma": 1.0}, 1.0),
@@ -70,8 +70,8 @@ def test_the_mean_loss_and_gradient_are_near_those_with_all_classes(loss, parame
         losses.append(loss(scores, candidates.target, **parameters, reduction="none"))
         mean += torch.autograd.grad(losses[-1].mean(), weight)[0] / n_draws
     losses = torch.stack(losses).detach()
-    # The tolerance covers chance and the bias in the docstring of `sample_candidates`. There, v is
-    # var(loss) / tau^2. A sum of k-subsets, p^k / k!, has k^2 times the relative variance of p.
+    # The tolerance is the bias from the docstring of `sample_candidates`, plus 5 standard errors.
+    # For v, it uses var(loss) / tau^2: about v for cross-entropy, and k^2 v for the smooth loss.
     tau, k = parameters.get("tau", 1.0), parameters.get("k", 1)
     bias = (2 * k - 1) * losses.var(0).mean() / (2 * tau) + tau * (k - 1) / n_candidates
     chance = losses.mean(1).std() / n_draws**0.5

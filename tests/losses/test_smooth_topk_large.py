@@ -10,7 +10,7 @@ from tests.losses.data import value_and_gradient
 
 
 def log_sums(exponent, k):
-    """log sigma_0 ... log sigma_k of exp(exponent), by the O(n k) recurrence in log space."""
+    """Logarithms of the elementary symmetric polynomials 0 to k of exp(exponent), in O(n k)."""
     # Use -1e300 instead of minus infinity, which autograd turns into NaN.
     log_sigma = torch.full((k + 1, exponent.shape[1]), -1e300, dtype=torch.float64)
     log_sigma[0] = 0.0
@@ -29,8 +29,8 @@ def definition(scores, labels, k, tau, margin):
     return tau * torch.logaddexp(x, torch.zeros_like(x))
 
 
-# The largest scores are selected in two steps if n_classes >= 4096, or if n_classes / (2 k + 1) is
-# between 32 and 64. A k in the hundreds needs the tilt of _elementary_symmetric; k = 1 is a sum.
+# Cases of the implementation: a selection of the largest scores in two steps (n_classes >= 4096, or
+# n_classes / (2 k + 1) between 32 and 64), k = 1, and k in the hundreds.
 CASES = [
     (405, 5, 1.0), (50, 1, 0.1), (5000, 5, 1.0), (5000, 50, 0.1), (2000, 100, 1e-3),
     (1500, 300, 1.0), (400, 399, 1.0),
@@ -51,7 +51,7 @@ def test_value_and_gradient_equal_the_definition(n_classes, k, tau, tied):
     loss, gradient = value_and_gradient(smooth_topk_loss, scores, labels, **options)
     expected, slope = value_and_gradient(definition, scores, labels, k=k, tau=tau, margin=1.0)
     torch.testing.assert_close(loss, expected, rtol=1e-9, atol=1e-9)
-    # The expected gradient itself can be wrong by about n_classes rounding errors.
+    # The gradient of the definition has about n_classes rounding errors.
     torch.testing.assert_close(gradient, slope, rtol=0, atol=1e-10)
 
 
@@ -62,7 +62,7 @@ SIZES = [(6, 5), (700, 1), (700, 600), (100_000, 3), (100_000, 150), (3000, 600)
 def test_the_loss_of_equal_scores_has_its_closed_form_for_every_k(n_classes, k):
     scores = torch.full((1, n_classes), 7.0, dtype=torch.float64)
     loss = smooth_topk_loss(scores, torch.tensor([0]), k=k)
-    # sigma_k / sigma_(k-1) of n - 1 equal elements is (n - k) / k times an element.
+    # For n - 1 equal numbers x, sigma_k / sigma_(k-1) is x (n - k) / k.
     assert loss.item() == pytest.approx(math.log1p(math.e * (n_classes - k) / k), rel=1e-12)
 
 

@@ -65,7 +65,7 @@ def test_a_factor_of_all_weights_has_no_effect_on_a_share(threshold, factor, of)
     weight, positive = torch.full((len(scores),), factor), target == 1
     for tau in (0.1, 0.25, 0.8, 1.0):
         t = threshold(of, tau=tau)(scores, positive)
-        if threshold is KthLargest or factor <= 1:  # TopMean rounds up to weights of 1
+        if threshold is KthLargest or factor <= 1:  # else TopMean splits a sample
             assert_same(threshold(of, tau=tau)(scores, positive, weight), t)
 
 
@@ -102,7 +102,7 @@ def test_weights_between_1_and_1e9_give_the_exact_threshold(rows, rank, dtype):
         assert_same(kind("all", **rank)(*twice, groups), expected.expand(2))
 
 
-def test_a_sample_of_weight_0_is_no_threshold_beside_a_score_of_minus_infinity():
+def test_a_sample_of_weight_0_is_not_the_threshold_if_another_score_is_minus_infinity():
     scores, weight = torch.tensor([2.0, -9.0, -math.inf]), torch.tensor([0.7, 0.0, 6.3])
     assert KthLargest("all", tau=0.1)(scores, scores > 0, weight) == 2
 

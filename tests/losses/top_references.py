@@ -55,7 +55,7 @@ def surrogate_quantile(scores, labels, of, tau, surrogate="quadratic"):
 
 
 def weighted_kth_largest(scores, weights, j):
-    """Return the largest score with weight of at least j at or above it."""
+    """Return the largest score s for which the samples with scores >= s have weight >= j."""
     above = [sum(w for w, r in zip(weights, scores, strict=True) if r >= s) for s in scores]
     return max(s for s, mass in zip(scores, above, strict=True) if mass >= j)
 
@@ -69,7 +69,7 @@ def weighted_top_mean(scores, weights, j):
 
 
 def losses(scores, labels, threshold, errors, surrogate):
-    """Return the loss of each sample (eq. 5 without the sum); 0 if there is no threshold (None)."""
+    """Return the loss of each sample. All losses are 0 if there is no threshold (None)."""
     loss = SURROGATES[surrogate]
     if threshold is None:
         return [0.0] * len(scores)

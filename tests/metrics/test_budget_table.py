@@ -64,8 +64,7 @@ def test_intervals_have_about_their_nominal_coverage():
         row = budget_table(every[part], score[part], budgets=100, n_bootstraps=100).iloc[0]
         held += row["precision_low"] <= truth <= row["precision_high"]
         found.append(row["precision"])
-    # If the coverage is .93, fewer than 128 of 150 trials have probability < 1e-3. Intervals that
-    # are too wide would contain the true value in all trials.
+    # With a coverage of 93 %, P(held < 128) < 0.001. With too wide intervals, held is 150.
     assert 128 <= held < 150
     width = row["precision_high"] - row["precision_low"]
     assert width == pytest.approx(2 * 1.96 * np.std(found), rel=0.35)

@@ -25,7 +25,7 @@ def cases(n_cases=300):
 
 
 def blocks(y, y_score, weight):
-    """Weight of the positives and of all samples for each score, from the highest score."""
+    """Yield the weights of positives and of all samples with a score, from the highest score."""
     rows = zip(y_score, map(Fraction, weight), y, strict=True)
     rows = [(score, w, w * int(positive)) for score, w, positive in rows if w]
     for score in sorted({s for s, *_ in rows}, reverse=True):
@@ -82,7 +82,7 @@ def test_scores_at_thresholds_equal_values_computed_with_exact_fractions():
 @pytest.mark.parametrize("light", [1e-3, 1e-8, 1e-20, 1e-30])
 @pytest.mark.parametrize("rare", [0, 1])
 def test_bedroc_of_one_sample_of_tiny_weight_depends_on_its_rank(light, rare):
-    # For light -> 0, only the share of the other weight above the light sample matters: 1/4.
+    # Only the rank of the light sample matters: it is below 1/4 of the weight of the others.
     y = np.array([1 - rare, rare, 1 - rare])
     score = metrics.bedroc_score(y, [3, 2, 1], alpha=2.0, sample_weight=[1.0, light, 3.0])
     height = (math.exp(-0.5) - math.exp(-2.0)) / (1 - math.exp(-2.0))

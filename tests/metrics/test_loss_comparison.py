@@ -26,7 +26,7 @@ def test_intervals_of_the_display_equal_those_of_the_summary(overlap, confidence
     [
         (0.5, 0.25, "better"),
         (-0.5, 0.25, "worse"),
-        # The interval ends at zero, then at both ends of the margin.
+        # Next: intervals that end at zero or at an end of the margin.
         (0.25, 0.25, "equivalent"),
         (0.0, 0.5, "equivalent"),
         (0.125, 0.375, "equivalent"),

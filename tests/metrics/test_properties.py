@@ -25,7 +25,7 @@ share = st.sampled_from([0.1, 0.3, 0.5, 0.7, 1.0]) | st.floats(1e-6, 1)
 ranks = st.integers(1, 9) | st.floats(0.01, 0.99)
 ties = st.sampled_from(["expected", "optimistic", "pessimistic"])
 
-# The parameters of a score, and the parameters in which the score is nondecreasing.
+# For each score: its parameters, and the parameter with which the score never decreases.
 ROWS = {
     "precision_at_k_score": ({"k": ranks, "ties": ties}, None),
     "recall_at_k_score": ({"k": ranks, "ties": ties}, "k"),

@@ -67,13 +67,13 @@ def test_k_samples_of_each_group_are_selected(score, k):
     y_true, y_score, _ = large_case(0)
     day = np.random.default_rng(0).choice(["Mon", "Tue", "Wed", "a quiet day"], len(y_true))
     day[:3] = "Sun"
-    found = looked_at = 0.0
+    found = selected = 0.0
     for each in np.unique(day):
         rows = day == each
-        n = top_cases.n_looked_at(k, int(rows.sum()))
+        n = top_cases.n_selected(k, int(rows.sum()))
         found += n * precision_at_k_score(y_true[rows], y_score[rows], k=n, pos_label=1)
-        looked_at += n
-    expected = found / (y_true.sum() if score is recall_at_k_score else looked_at)
+        selected += n
+    expected = found / (y_true.sum() if score is recall_at_k_score else selected)
     codes = np.unique(day, return_inverse=True)[1]
     for groups in (day, day.astype(object), pd.Categorical(day), codes):
         assert score(y_true, y_score, k=k, groups=groups) == pytest.approx(expected)

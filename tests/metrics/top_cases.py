@@ -14,17 +14,17 @@ def function_called(name):
     return getattr(metrics, name, None) or getattr(_top_curves, name)
 
 
-def n_looked_at(k, n):
+def n_selected(k, n):
     return k if isinstance(k, int) else next(i for i in range(1, n + 1) if i >= k * n - 1e-9)
 
 
 def precision_at_k(in_order, k):
-    k = n_looked_at(k, len(in_order))
+    k = n_selected(k, len(in_order))
     return sum(in_order[:k]) / k
 
 
 def recall_at_k(in_order, k):
-    return sum(in_order[: n_looked_at(k, len(in_order))]) / sum(in_order)
+    return sum(in_order[: n_selected(k, len(in_order))]) / sum(in_order)
 
 
 def enrichment_factor(in_order, fraction):
@@ -32,7 +32,7 @@ def enrichment_factor(in_order, fraction):
 
 
 def auc_at_quantile(in_order, quantile, normalize=False):
-    """Mean precision by Gauss quadrature, sample by sample; the last sample counts in part."""
+    """Mean precision up to the quantile, by Gauss quadrature. The last sample may count in part."""
     n, end = len(in_order), quantile * len(in_order)
     nodes, weights = np.polynomial.legendre.leggauss(12)
     area = 0.0

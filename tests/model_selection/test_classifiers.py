@@ -76,7 +76,7 @@ def test_all_classifiers_use_the_same_positive_label(frauds):
 
 
 @pytest.mark.parametrize("losses", [[], [("tree", DecisionTreeClassifier(max_depth=5))]])
-def test_the_reference_of_the_comparison_is_the_baseline_with_the_best_score(losses, blobs):
+def test_losses_are_compared_with_the_baseline_that_has_the_best_score(losses, blobs):
     X, y = blobs
     clf = TopKClassifier(k=1, learning_rate=1e-6, **QUICK)
     found = compare(clf, X, y, losses, baselines={"bayes": GaussianNB()})
@@ -114,7 +114,7 @@ def test_intervals_of_repeated_folds_have_their_nominal_coverage(n_repeats):
     overlap = (n_repeats - 1) / (n_runs - 1)
     found = LossComparison(frame, overlap=overlap).summary()[1:]
     held = np.sum((found["low"] <= 0) & (found["high"] >= 0))
-    # If the coverage is .95, fewer than 363 or more than 394 of 400 trials have probability < 1e-3.
+    # With a coverage of 95 %, P(held < 363 or held > 394) < 0.001.
     assert 363 <= held <= 394
 
 

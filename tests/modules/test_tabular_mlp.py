@@ -46,7 +46,7 @@ def test_dropout_drops_a_share_of_units_and_scales_the_others():
     net.layers[0].bias.data.fill_(1.0)
     kept = net(X)[..., 0] - net.layers[-1].bias[:, 0]
     assert kept.mean().item() == pytest.approx(1, abs=0.02)
-    # Samples differ: each value is a mean of 200 draws of 0 or 1 / 0.6.
+    # Each value is a mean of 200 units, which are 0 (with probability 0.4) or 1 / 0.6.
     assert kept.std().item() == pytest.approx((0.4 / 0.6 / 200) ** 0.5, rel=0.2)
     assert torch.equal(net.eval()(X), net(X))
     net.dropout.train()
@@ -79,7 +79,7 @@ def test_bins_equal_the_bins_of_rtdl_num_embeddings_but_the_outer_bins_are_close
     rtdl = pytest.importorskip("rtdl_num_embeddings")
     X = table(n=401)
     net = network(X, n_bins=8)
-    # The quantiles at i / 8 of 401 distinct values are among the values.
+    # The quantiles 0, 1/8, ..., 1 of 401 distinct values are every 50th of the sorted values.
     torch.testing.assert_close(edges_of(net, 1), X[:, 1].sort().values[::50])
     theirs = rtdl.PiecewiseLinearEncoding([edges_of(net, j) for j in range(4)])
     new = 2 * table(n=300, seed=1)
@@ -87,7 +87,7 @@ def test_bins_equal_the_bins_of_rtdl_num_embeddings_but_the_outer_bins_are_close
     for rows in (X, inside, new):
         ours = net.encoder(rows)[:, 5 : 5 + net.encoder.n_encoded][:, net.encoder.bin_slope > 0]
         code = theirs(rows[:, :4])
-        # The authors' first and last bins are open, as in the paper; ours are closed.
+        # The first and the last bin of rtdl are unbounded. Those of TabularMLP are bounded.
         assert ((code.clamp(0, 1) - code).abs().max() > 1e-6) == (rows is new)
         torch.testing.assert_close(ours, code.clamp(0, 1), rtol=0, atol=1e-6)
 
@@ -217,7 +217,7 @@ def test_sample_weights_equal_repetitions_of_samples(n_distinct, rng):
         assert not torch.equal(repeated.encoder.center, unweighted.encoder.center)
 
 
-def test_a_column_has_bins_if_every_other_row_is_of_another_kind(rng):
+def test_a_column_that_mixes_continuous_values_with_zeros_and_ones_has_all_bins(rng):
     kind = np.arange(30_000) % 4
     X = torch.from_numpy(np.where(kind % 2, rng.normal(100, 10, 30_000), kind / 2))[:, None]
     assert TabularMLP(1, 2, n_bins=8).from_data(X).encoder.bin_slope.count_nonzero() == 8
@@ -240,7 +240,7 @@ def test_a_column_has_at_most_n_bins_with_very_unequal_sample_weights(weights, d
     net = TabularMLP(1, 2, n_bins=n_bins, dtype=torch.float64)
     net.from_data(X.unsqueeze(1), WEIGHTS[weights](X))
     assert 0 < int((net.encoder.bin_slope > 0).sum()) <= n_bins
-    # Whatever the weights, the outer bins end at the extreme values, clipped to 1e6 scales.
+    # With any weights, the outer bins end at the extreme values (scaled and clipped to 1e6).
     center, scale = net.encoder.center, net.encoder.scale
     ends = ((torch.stack([X.min(), X.max()]) - center) * scale).clamp(-1e6, 1e6)
     torch.testing.assert_close((edges_of(net, 0)[[0, -1]] - center) * scale, ends)

@@ -61,7 +61,7 @@ def test_a_network_draws_nearly_all_samples_that_it_does_not_hold_out(name, batc
     for m, rows in enumerate(drawn(batches)):
         assert len({*rows}) == len(rows)
         assert (fold[rows] != m).all()
-        # In minibatches, all networks get the same number of samples if possible.
+        # Minibatches have equally many samples for each network, so a few samples are left out.
         left_out = N - len(rows) - np.count_nonzero(fold == m)
         assert left_out == 0 if batch_size > N or name == "uneven" else left_out <= 0.05 * N
     for batch in batches:

@@ -12,9 +12,9 @@ from sktopk.modules import MLP
 from tests.crashing import Crash, hook
 
 N_ROWS, N_FEATURES = 120, 5
-# In two cases, the user has made the network parallel.
+# In the two "parallel" cases, the network is a DistributedDataParallel of the user.
 ESTIMATORS = {
-    # No early stopping: validation scores of rankers are means over processes.
+    # No early stopping, because validation scores of rankers are means over processes.
     name: getattr(sktopk, f"{name}Classifier")(n_iter_no_change=None)
     for name in ("AUC", "FScore", "RecallAtFPR", "RecallAtPrecision", "Threshold", "TopK")
 }
@@ -56,10 +56,7 @@ def three_classes():
 
 
 def fit(name, rows):
-    """Return what a network learned, and the attributes that depend on it.
-
-    TabularMLP has the column scales of the first process, and holds out samples of both processes.
-    """
+    """Return the parameters that a network learned, and the attributes that depend on them."""
     clf, more = ESTIMATORS[name], {}
     X, y, weight = three_classes() if isinstance(clf, TopKClassifier) else data()
     if clf.n_estimators == "auto":
@@ -108,7 +105,7 @@ def work(rank, folder):
     result["broken"] = error_of(half(rank), **broken)
     result["uneven"] = error_of(half(rank) if rank else slice(20, 60), batch_size=16)
     torch.save(result, f"{folder}/{rank}.pt")
-    # Neither process closes a connection from which the other still reads.
+    # Wait, because the other process may still read from the connection.
     distributed.barrier()
     distributed.destroy_process_group()
 

@@ -46,7 +46,7 @@ def own_weights(clf, m):
         sktopk.PatMatClassifier(tau=0.1, buffer_size=5),
         sktopk.FScoreClassifier(),
     ],
-    ids=["two heads", "logit_adjusted", "PatMat", "FScore"],
+    ids=["smooth_topk", "logit_adjusted", "PatMat", "FScore"],
 )
 def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, monkeypatch):
     y = Y if isinstance(clf, TopKClassifier) else POSITIVE
@@ -59,7 +59,7 @@ def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, 
     other, weight = y.copy(), WEIGHT.copy()
     out = np.flatnonzero(fold == 0)
     other[out] = np.roll(y[out], 1)  # each fold keeps its classes
-    # TabularMLP scales the columns with all weights, so only MLP gets other weights.
+    # TabularMLP scales columns by the weights of all samples, so only MLP gets other weights.
     if module is MLP:
         weight[out] *= RNG.integers(1, 9, len(out))
     clf.fit(X, other, sample_weight=weight)
@@ -74,7 +74,7 @@ def test_equal_samples_lie_in_one_fold_whatever_their_labels(rng):
     rows[-4:] = [[9, 9, 9], [9, 9, 9], [8, 8, 8], rows[0]]
     clf = TopKClassifier(k=1, n_estimators=3, max_epochs=1, random_state=0).fit(rows, y)
     out = np.isnan(clf.oob_decision_function_).any(axis=1)
-    # No network holds out a class that is in a single fold, or samples equal to its samples.
+    # A class in a single fold is not held out, nor are samples that equal samples of this class.
     expected = np.isin(y, (3, 4, 5)) | (rows == rows[0]).all(axis=1)
     np.testing.assert_array_equal(out, expected)
 
@@ -99,7 +99,7 @@ def test_each_out_of_fold_score_is_the_score_of_one_network_in_a_loop(name):
             expected = expected[:, 1:] - expected[:, :1]
         elif name == "ranker":
             expected = expected - clf.threshold_
-        # Which fold a network holds out depends on the seed.
+        # The seed decides which network holds out a sample, so compare with the nearest score.
         distance = np.abs(expected - found[i + 1]).max(axis=1)
         assert distance.min() < 1e-9
     own = found[1:]

@@ -76,7 +76,7 @@ def check_equal(found, expected, scores):
 
 
 def counts(threshold, rows, n_fresh, positive, weight):
-    """The number of samples that each sample stands for (docstring of TopLoss), in a loop."""
+    """How many training samples each sample represents: docstring of TopLoss, as a loop."""
     of = getattr(threshold, "of", "all")
     labels = {"negatives": [0], "positives": [1], "all": [0, 1]}[of]
     group = [i for i in dict.fromkeys(rows) if positive[i] in labels]
@@ -99,7 +99,7 @@ def counts(threshold, rows, n_fresh, positive, weight):
 @weighted_or_not
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 @pytest.mark.parametrize("threshold", THRESHOLDS.values(), ids=list(THRESHOLDS))
-def test_new_samples_stand_for_all_training_samples_but_the_hard_ones(threshold, kind, weighted):
+def test_new_samples_represent_all_training_samples_but_hard_examples(threshold, kind, weighted):
     """Two hard examples are kept from an earlier step; one of them is also in the minibatch."""
     scores, positive, weight = table(weighted, n_members=1)
     for fresh in (range(24), range(30, 60, 2), range(12, 44)):
@@ -124,7 +124,7 @@ def test_new_samples_stand_for_all_training_samples_but_the_hard_ones(threshold,
 
 
 def test_the_share_above_the_estimated_quantile_is_tau_if_scores_change_in_every_step(rng):
-    """The hard examples kept from an earlier step then no longer have the highest scores."""
+    """Scores are drawn anew in every step, so old hard examples have no high scores any more."""
     n, shares, hard = 4000, [], torch.empty(0, dtype=torch.long)
     objective = TopLoss(KthLargest("negatives", tau=0.05), "false_negatives", "hinge", 200)
     positive = torch.arange(n + 1) == n
@@ -155,7 +155,7 @@ def test_a_minibatch_is_weighted_to_the_proportions_of_the_training_set(loss):
 
 
 def of_groups(case, kind, scores, positive, groups, weight):
-    """The public loss: the mean over groups; linear programs use only groups with both classes."""
+    """Return the public loss, a mean over groups. Linear programs skip groups with one class."""
     if not isinstance(case, torch.nn.Module):
         params = {"threshold": case, "groups": groups, "sample_weight": weight, **kind}
         return losses.accuracy_at_top_loss(scores, positive, **params)
@@ -220,7 +220,7 @@ def test_a_part_of_a_group_is_weighted_to_represent_the_whole_group():
         times[own] = (positive[rows] == label).sum() / own.sum()
     t = case(scores[0, part], positive[part], times)
     expected = (1 + t - scores[0, part][positive[part]]).clamp(min=0).mean()
-    # One group with positives has parts in three of fifteen minibatches.
+    # The loss is a mean over groups with positives. This group is in 3 of 15 minibatches.
     torch.testing.assert_close(found, expected * 15 / len(groups[positive].unique()) / 3)
 
 

@@ -37,7 +37,7 @@ class Start(Callback):
 
 
 class Gradients(Start):
-    """A `Start` that also sums the gradients of all minibatches."""
+    """Copies the network before the training, and sums the gradients of all minibatches."""
 
     def on_grad_computed(self, net, named_parameters, **kwargs):
         for own, (_, parameter) in zip(self.module.parameters(), named_parameters, strict=True):
@@ -45,7 +45,7 @@ class Gradients(Start):
 
 
 def assert_step(clf, loss, y=Y, weight=None, share=0.0, **given):
-    """Each network of `clf` takes a step of SGD on `loss`, a function of scores, target, weight."""
+    """Check that each network takes one step of SGD on `loss(scores, target, weight)`."""
     start = Start()
     clf = clone(clf).set_params(
         log_loss_share=share, learning_rate=RATE, batch_size=len(y), random_state=0,
@@ -78,10 +78,10 @@ def named(name, **params):
     def loss(scores, target, weight):
         function = function_called(f"{name}_loss")
         takes = inspect.signature(function).parameters
-        # In losses without k, `tau` is not the temperature, and has its default.
+        # Only in losses with k, `tau` is a temperature. Other losses keep their default.
         more = {p: v for p, v in SET.items() if p in takes and (p != "tau" or "k" in takes)}
         if "class_counts" in takes:
-            # These counts use weights that are not scaled to mean 1: only ratios of counts matter.
+            # Weights need no mean of 1 here, because only the ratios of class counts matter.
             more["class_counts"] = torch.bincount(target, weight)
         return function(scores, target, sample_weight=weight, **more | params)
 
