@@ -25,7 +25,7 @@ __all__ = [
     "make_pipeline",
 ]
 
-if TYPE_CHECKING:  # Editors and type checkers read what `__getattr__` does.
+if TYPE_CHECKING:  # Editors and type checkers read these imports instead of `__getattr__`.
     from ._estimators._pipeline import Pipeline, make_pipeline
     from ._estimators.boosted._top_boost import TopBoostClassifier
     from ._estimators.decisions._budget import BudgetClassifier

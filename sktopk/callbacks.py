@@ -13,11 +13,11 @@ __all__ = ["TrueThreshold"]
 
 
 class TrueThreshold(Callback):
-    """Record before each step the threshold of the loss for all training samples.
+    """Record the threshold of the loss, computed from all training samples before each step.
 
-    Each epoch in `history_` gets an array `true_threshold` with one value per step. The values have
-    the scale of the network's scores. Compare them with the array `threshold`, which contains the
-    estimates from minibatches. Each step takes an additional pass over the data.
+    Each epoch in `history_` gets an array `true_threshold` with one value per step, in the scale of
+    the network's scores. Compare it with the array `threshold`, which contains the estimates from
+    minibatches. Each step takes an additional pass over the data.
 
     Raises
     ------

@@ -26,21 +26,21 @@ def inject_label_noise(
         \tilde y_i = \begin{cases} y_i & \text{with probability } 1 - p \\
         \text{uniform on } \{c : g(c) = g(y_i)\} & \text{with probability } p \end{cases}
 
-    The new label can be equal to the old label. If no group has more than k classes, a classifier
-    can still have a top-k accuracy of 1: by ranking the classes of the correct group first. In
-    section 5.1 of [1]_, the groups are the 20 coarse classes of CIFAR-100. The code of the paper
-    uses blocks of five classes in alphabetical order instead: ``groups=np.arange(100) // 5``.
+    where g(c) is the group of class c. The new label can be equal to the old label. If no group has
+    more than k classes, a classifier that ranks the classes of the correct group first still has a
+    top-k accuracy of 1. In section 5.1 of [1]_, the groups are the 20 coarse classes of CIFAR-100.
+    The paper's code groups every five successive classes instead: ``groups=np.arange(100) // 5``.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
         Labels: numbers or strings.
     groups : array-like of shape (n_classes,) or dict
-        Groups of the sorted classes. A dict maps labels to groups and may have labels not in y.
+        Groups of the classes of y in sorted order, or a dict {label: group} with all labels of y.
     p : float
         Probability in [0, 1] that a label is replaced.
     random_state : int, RandomState or None, default=None
-        Random seed. With the same int, a larger p makes the same changes, and changes more labels.
+        Random seed. With the same int, a larger p keeps all changes of a smaller p, and adds more.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def _groups_of_classes(y, groups):
         raise ValueError(f"each label of y must be a key of groups; {unknown.tolist()[0]!r} is not")
     if y.dtype.kind in "iuf" and len(lost := classes[classes.astype(y.dtype) != classes]):
         raise ValueError(f"labels in groups must have y's dtype {y.dtype}; got {lost.tolist()[0]}")
-    code = {}  # of groups, which may be of mixed types
+    code = {}  # number of each group; np.unique cannot sort groups of mixed types
     return classes, np.array([code.setdefault(groups[c], len(code)) for c in classes.tolist()])
 
 
@@ -112,10 +112,9 @@ def make_long_tail(
     .. math::
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
-    where n_c is the size of class c; the C classes are sorted. The first class has `factor` times
-    as many samples as the last. :math:`n_{\max}` is the smallest product of the number of samples
-    of class c and :math:`\mathrm{factor}^{c / (C - 1)}`. The long-tailed CIFAR datasets of [1]_
-    follow the same formula.
+    where n_c is the new size of class c; the C classes are sorted. The first class has `factor`
+    times as many samples as the last. :math:`n_{\max}` is the largest number for which all classes
+    have enough samples. The long-tailed CIFAR datasets of [1]_ follow the same formula.
 
     Parameters
     ----------
@@ -131,7 +130,7 @@ def make_long_tail(
     Returns
     -------
     X_tail, y_tail : same types as X and y
-        Selected samples in their original order, at least one of each class.
+        Selected samples in their original order, with at least one sample of each class.
 
     Raises
     ------

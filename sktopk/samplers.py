@@ -89,7 +89,7 @@ class StratifiedBatchSampler:
         if not isinstance(generator, torch.Generator | None):
             raise TypeError(f"generator must be a torch.Generator or None; got {generator!r}")
         self.generator = torch.Generator().manual_seed(0) if generator is None else generator
-        self.fold = None  # fold of each sample for `evenly`, set by the training
+        self.fold = None  # the training sets the fold of each sample, see `evenly`
         self._n_batches = -(-len(target) // batch_size)
         # Number of positives per epoch, including repetitions.
         self._n_positives = len(self.positives)
@@ -124,21 +124,21 @@ class StratifiedBatchSampler:
 
 
 class StratifiedBatches(StratifiedBatchSampler):
-    """The same minibatches as tensors, for the training of the estimators."""
+    """Sampler that yields each minibatch of `StratifiedBatchSampler` as a tensor."""
 
     def __iter__(self):
         return self._batches()
 
 
 def evenly(rows, fold, generator):
-    """Return the rows in random order. Spread each fold evenly, if `fold` is not None."""
+    """Return the rows in random order. If `fold` is given, spread each fold evenly in the order."""
     rows = rows[torch.randperm(len(rows), generator=generator)]
     if fold is None:
         return rows
     of_row = fold[rows] + 1
     order, size = of_row.argsort(stable=True), torch.bincount(of_row)
     start = size.cumsum(0) - size
-    # Sort all samples by (i + u) / n, for the i-th of n samples of a fold. u is random per fold.
+    # Sample i of a fold with n samples gets the sort key (i + u) / n, with a random u per fold.
     shift = torch.rand(len(size), generator=generator, dtype=torch.float64)
     of_place = of_row[order]
     place = (torch.arange(len(rows)) - start[of_place] + shift[of_place]) / size[of_place]
@@ -167,7 +167,7 @@ class GroupBatches:
     """Shuffled minibatches of whole groups, or of parts of groups that exceed `batch_size`.
 
     A minibatch contains either several whole groups, or one part of each of `n_joined` large
-    groups. `n_joined` is at most ten. It is smaller if parts would have fewer than twice
+    groups. `n_joined` is at most ten, and smaller if parts would have fewer than twice
     `min_positives` samples. `n_parts` has the number of parts of each group (0 without samples).
     """
 

@@ -327,7 +327,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(n_epochs, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", full)
     Crash.n_epochs = 0
-    match = rf"after epoch {n_epochs} \(No space left on device\): make room or pass another path"
+    match = rf"after epoch {n_epochs} \(No space left on device\): free space or pass another path"
     with pytest.raises(OSError, match=match):
         clf.fit(X, Y, checkpoint=tmp_path / "file")
     assert Crash.n_epochs == n_epochs

@@ -115,7 +115,7 @@ def check_refused(path, edit, **params):
         make(**params).fit(X, Y, checkpoint=path)
     edited(path, edit)
     Crash.n_epochs = 0
-    with pytest.raises(ValueError, match="is not of this network and its callbacks"):
+    with pytest.raises(ValueError, match="does not fit this network and its callbacks"):
         make(**params).fit(X, Y, checkpoint=path)
     assert Crash.n_epochs == 0
 

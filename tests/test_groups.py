@@ -226,10 +226,10 @@ def test_pipelines_and_searches_pass_groups_on():
 @every_ranker
 def test_fit_warns_if_only_one_group_has_both_classes_and_raises_if_none_has(clf):
     clf.set_params(**SMALL)
-    with pytest.raises(ValueError, match="got groups with one class, 0 of 2 groups"):
+    with pytest.raises(ValueError, match="got 0 of 2 groups with both classes"):
         clf.fit(X, Y, groups=Y)
     groups = np.where(np.arange(len(Y)) < 20, "both", np.arange(len(Y)).astype(str))
-    with pytest.warns(UserWarning, match=f"1 of {len(Y) - 19} groups have both classes"):
+    with pytest.warns(UserWarning, match=f"got only 1 of {len(Y) - 19} groups with both classes"):
         clf.fit(X, Y, groups=groups)
 
 

@@ -26,8 +26,7 @@ def read_file(path):
 def write_atomically(path, parts):
     """Write bytes to a file: after a crash, the file has either its old or its new content.
 
-    Keep the permissions of an existing file, and follow links. Delete temporary files of
-    interrupted writes.
+    Keep the permissions of the file and follow links. Delete temporary files of earlier crashes.
     """
     path = os.path.realpath(path)
     folder, name = os.path.split(path)

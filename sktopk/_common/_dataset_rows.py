@@ -12,10 +12,7 @@ _LABEL_ITEMS = 256
 
 
 class DatasetRows(LazyRows):
-    """Samples of a map-style Dataset, each fetched only when it is indexed.
-
-    Each item is a sample, or a tuple or list that begins with one.
-    """
+    """Samples of a map-style Dataset, read when indexed. Each item is a sample or (sample, ...)."""
 
     def __init__(self, dataset):
         if not hasattr(dataset, "__len__"):
@@ -27,7 +24,7 @@ class DatasetRows(LazyRows):
         self.dataset = dataset
         (item,) = self._items([0])
         first = self._row(item, 0)
-        # Images of 8 or 16 bits become float32, as in arrays.
+        # Images of 8 or 16 bits become float32, as images in arrays do.
         kinds = ("float32", "8", "16", "bool") if first.ndim > 1 else "float32"
         self.dtype = np.dtype("float32" if str(first.dtype).endswith(kinds) else "float64")
         self.shape = (len(dataset), *first.shape)

@@ -75,7 +75,7 @@ def fitted_attributes(estimator):
 
 
 def assign(estimator, fitted):
-    """Replace all fitted attributes in one step: other threads see only old or only new ones."""
+    """Replace all fitted attributes at once: other threads never see old and new ones together."""
     before = fitted_attributes(estimator)
     estimator.__dict__ = {k: v for k, v in vars(estimator).items() if k not in before} | fitted
 

@@ -14,11 +14,11 @@ from ._warnings import warn
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
 # Columns with more categories than this are encoded by target statistics.
 MOST = 50
-# Number of parts of the samples. Each part is encoded by target statistics of all other parts.
+# Number of parts of the training samples. Target statistics of a part come from the other parts.
 N_PARTS = 5
-# Prior weights m of target statistics to try, in multiples of the mean weight of a category.
+# Prior weights m to try for target statistics, in multiples of the mean weight of a category.
 _PRIOR_WEIGHTS = np.geomspace(1e-3, 1e3, 25)
-# If more than this number of the strings of a column are numbers, warn that it may be numeric.
+# Warn that a column may be numeric if more than this number of its strings are numbers.
 LEAST_NUMBERS = 12
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
 # A prediction warns if a column has at least this number of values, all of unknown categories.
@@ -102,10 +102,10 @@ def _not_finite(name, wrong, what):
 class Categories:
     """Categories in the columns of the data frame that was passed to `fit`.
 
-    `values` maps the index of each categorical column to its categories: None if values are
-    missing, then the categories by decreasing frequency. `statistics` maps each column with more
-    than 50 categories to their target statistics, with a last row for unknown categories. With more
-    than two classes, the statistics of the first class replace the column of X, and those of other
+    `values` maps the index of each categorical column to its categories by decreasing frequency.
+    The first category is None if values are missing. `statistics` maps each column with more than
+    50 categories to their target statistics, with a last row for unknown categories. With more than
+    two classes, the statistics of the first class replace the column of X. The statistics of other
     classes are appended to X. If `only_cells` is true, all columns are categorical or boolean. Many
     samples are then equal by chance, and do not count as copies.
     """
@@ -116,10 +116,7 @@ class Categories:
 
     @classmethod
     def of(cls, X, weight):
-        """Return the categories of X, or None if no column is categorical.
-
-        A column is categorical if it has a categorical dtype, or if all its values are strings.
-        """
+        """Return the categories of columns with a categorical dtype or only strings, or None."""
         values, only_cells = {}, True
         for j, name in enumerate(X.columns):
             column = X[name]
@@ -140,7 +137,7 @@ class Categories:
         return [j for j, values in self.values.items() if len(values) > MOST]
 
     def columns_of_classes(self, n_columns):
-        """Return the columns of the target statistics of each class (one list for two classes)."""
+        """Return a list of columns of target statistics per class. Two classes share one list."""
         if not self.statistics:
             return []
         first = [*self.statistics]
@@ -187,7 +184,7 @@ class Categories:
         """Return these categories with target statistics added, and X with cross-fitted statistics.
 
         The statistics of a sample come from other parts of the data, so that its own label has no
-        effect. All samples of a group are in one part. `order` is a result of `shuffled_order`.
+        effect. All samples of a group are in one part. Copies have equal integers in `order`.
         """
         classes, target = np.unique(rows.y, return_inverse=True)
         n_classes = max(2, len(classes))
@@ -203,7 +200,7 @@ class Categories:
         return replace(self, statistics=statistics), _with_columns(rows.X, encoded)
 
     def with_statistics(self, X):
-        """Return X, the array of codes from `encode`, with target statistics."""
+        """Return X with target statistics in place of the codes that `encode` returned."""
         encoded = {}
         for j, statistics in self.statistics.items():
             code = X[:, j].astype(np.intp)
@@ -233,7 +230,7 @@ def _objects(column):
 
 
 def _with_columns(X, encoded):
-    """Return X with other columns: the first one in place of column j, the others at the end."""
+    """Replace each column j of X by the first column of ``encoded[j]``. Append all others to X."""
     X = np.hstack([X, *(each[:, 1:].astype(X.dtype) for each in encoded.values())])
     for j, each in encoded.items():
         X[:, j] = each[:, 0]
@@ -241,10 +238,7 @@ def _with_columns(X, encoded):
 
 
 def _check_categories(name, values, total):
-    """Warn if strings seem to be numbers or dates, or if most samples have their own category.
-
-    Raise an error if there are strings and numbers.
-    """
+    """Warn if a column looks like numbers, dates or identifiers. Raise an error for mixed types."""
     known = [each for each in values if isinstance(each, str)]
     if 0 < len(known) < len(values):
         number = next(each for each in values if not isinstance(each, str))
@@ -295,14 +289,14 @@ def _is_decimal(text):
 
 
 def _plain(objects):
-    """Return an array in which other objects than strings, numbers and None become strings."""
+    """Return an array of the objects. Convert all but strings, numbers and None to strings."""
     kept = str | Real | np.bool_ | None
     plain = [each if isinstance(each, kept) else str(each) for each in objects]
     return np.array(plain, dtype=object)
 
 
 def _by_frequency(name, objects, weight):
-    """Return a list of the categories by decreasing weight. None, for missing values, is first."""
+    """Return a list of the categories by decreasing weight. None (missing values) is the first."""
     import pandas as pd
 
     index, values = pd.factorize(objects)
@@ -318,11 +312,11 @@ def _by_frequency(name, objects, weight):
 
 
 def deal_to_parts(code, order, target):
-    """Return the part of each sample, with each category spread evenly over the parts at random.
+    """Return the random part of each sample. Each category is spread evenly over the parts.
 
     Samples with equal integers in `order` are copies. Copies are in one part if they have equal
-    labels and most categories have several different samples. Labels are not spread evenly:
-    statistics of the other parts would then reveal the label of a sample.
+    labels and most categories have several different samples. Labels are not spread evenly, because
+    the statistics of the other parts would then reveal the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     at = np.lexsort([ties, order, code])
@@ -342,11 +336,11 @@ def target_statistics(code, target, n_classes, weight, part):
 
         (S_ck + m p_k) / (W_c + m),
 
-    W_c is the weight of c, S_ck the weight of its samples of class k, and p_k the share of k in all
-    samples. The prior weight m of a class has the smallest squared error for samples in other
-    parts. If p_k has about the same error, it is the statistic of all categories: column scaling
-    would amplify noise. The last row is for unknown categories. For two classes, only the second
-    class has a column. scikit-learn's TargetEncoder is not used, because it ignores sample weights.
+    where W_c is the total weight of category c, S_ck the weight of its samples of class k, and p_k
+    the share of class k. The prior weight m of a class has the smallest squared error for samples
+    in other parts. If p_k has about the same error, p_k is the statistic of all categories, because
+    column scaling would amplify noise. The last row is for unknown categories. For two classes,
+    only the second class has a column. scikit-learn's TargetEncoder ignores sample weights.
     """
     shape = N_PARTS, code.max() + 1, n_classes
     cells = np.ravel_multi_index((part, code, target), shape)
@@ -367,7 +361,7 @@ def target_statistics(code, target, n_classes, weight, part):
         return np.concatenate(found)
 
     error = np.array([errors(m * unit).sum(axis=0) for m in _PRIOR_WEIGHTS])
-    # Of all prior weights m with the least error, use the largest: single samples matter less.
+    # Use the largest prior weight m with the least error, so that single samples matter less.
     best = error <= error.min(axis=0) + 1e-9 * total.sum()
     m = np.where(best, _PRIOR_WEIGHTS[:, np.newaxis], 0.0).max(axis=0) * unit
     gain = errors(np.inf) - errors(m)

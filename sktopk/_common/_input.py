@@ -98,7 +98,7 @@ def _validate(estimator, X, reset, n_dim, takes_missing):
     """Return X after scikit-learn's checks. Error messages name the column."""
     if issparse(X) and X.dtype == bool:
         X = X.tocsr(copy=True)
-        X.sum_duplicates()  # before True becomes 1, so that True and True are not 2
+        X.sum_duplicates()  # as booleans, because the sum of 1 and 1 would be 2
     # Images of 8 or 16 bits become float32, which has all their values.
     is_small = n_dim > 2 and X.dtype.kind in "biuf" and X.dtype.itemsize <= 2
     try:
@@ -270,7 +270,7 @@ def check_labels(y, name="y"):
         y = values = np.array(values.tolist())
     _refuse_other_types(values, name)
     try:
-        # `classes` has each class once. Repeat the classes, or scikit-learn warns of too many.
+        # scikit-learn warns if most labels occur once, as in `classes`. Repeat these labels.
         kind = type_of_target(np.tile(values, 2) if name == "classes" else y, input_name=name)
     except ValueError as error:
         if not str(error).startswith("Expected array-like"):

@@ -133,7 +133,7 @@ def check_equal_batches(n_batches):
 
 
 def joined_samples(*tensors):
-    """Concatenate tensors (n_members, n_samples, ...) of all processes. For None, return None."""
+    """Join tensors of shape (n_members, n_samples, ...) from all processes. None stays None."""
     if world_size() == 1:
         return tensors
     sizes = all_objects(tensors[0].shape[1])

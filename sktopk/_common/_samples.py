@@ -29,9 +29,9 @@ class Samples(NamedTuple):
 
     `target` has class indices or, for rankings, 1 for positives. `count` has sample weights, not
     multiplied by `class_weight`. If samples of weight 0 were dropped, `present` is the mask of the
-    kept ones. `coded` is None or the table with categories as integers. Folds depend on `coded`
-    rather than X, because target statistics can make equal samples differ in X. For `only_cells`,
-    see `Categories`. `ordered` is a known result of `order` (X is not read again), or None.
+    other samples. `coded` is None or the table with categories as integers. Folds depend on `coded`
+    rather than X, because target statistics can make equal samples differ in X. `only_cells` means
+    that all columns are categorical or boolean. `ordered` is a stored result of `order`, or None.
     """
 
     X: object
@@ -50,12 +50,12 @@ class Samples(NamedTuple):
         if self.ordered is not None:
             return self.ordered
         if self.only_cells and self.groups is None:
-            # If all columns are categories, many samples are equal. Allow these in different folds.
+            # If all columns are categories, many samples are equal. They may be in different folds.
             return np.random.RandomState(seed).permutation(len(self.y))
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
     def as_given(self, values, index):
-        """Return an array of all samples that the user passed: `values` at `index`, else NaN."""
+        """Return an array for all samples that the user passed: `values` at `index`, else NaN."""
         present = np.ones(len(self.y), bool) if self.present is None else self.present
         of_all = np.full((len(present), *values.shape[1:]), np.nan, values.dtype)
         of_all[np.flatnonzero(present)[index]] = values
@@ -99,7 +99,7 @@ class SomeRows(LazyRows):
 
 
 class HeldOut(SomeRows):
-    """Samples that networks hold out. `parts` lists (slice of samples, networks) of each fold."""
+    """Samples that networks hold out. `parts` has a slice of samples and its networks per fold."""
 
     def __init__(self, X, folds):
         order = np.argsort(folds.fold, kind="stable")
@@ -111,7 +111,7 @@ class HeldOut(SomeRows):
         ]
 
     def part(self, own):
-        """Return the samples of a slice."""
+        """Return the held-out samples at the positions `own`, a slice."""
         return SomeRows(self.table, self.index[own])
 
 
@@ -123,7 +123,7 @@ def chunks(n_samples, width, size=BLOCK):
 
 
 def take(X, mask):
-    """Return the samples that a mask or indices select. A large X is not copied, see `SomeRows`."""
+    """Return selected samples. Do not copy memory maps, lazy rows or large parts of a sparse X."""
     if isinstance(X, np.ndarray) and not is_memory_map(X):
         return X[mask]
     index = np.flatnonzero(mask) if mask.dtype == bool else mask
@@ -349,12 +349,12 @@ def check_groups_of_both(target, groups):
     """Raise an error if no group of a ranking has both classes, and warn if few have."""
     n_groups = len(np.unique(groups))
     n_both = len(np.intersect1d(groups[target == 0], groups[target == 1]))
-    which = f"{n_both} of {n_groups} groups have both classes"
+    which = f"{n_both} of {n_groups} groups with both classes"
     what = "groups must have samples of both classes, for example all samples of a day"
     if not n_both:
-        raise ValueError(f"{what}; got groups with one class, {which}")
+        raise ValueError(f"{what}; got {which}")
     if n_both < LEAST_OF_BOTH * n_groups:
-        warn(f"{what}; only {which}. Most losses ignore groups with one class")
+        warn(f"{what}; got only {which}. Most losses ignore groups with one class")
 
 
 def is_significant(gain, weight, cluster):

@@ -140,7 +140,7 @@ def check_sizes(sizes, name):
 
 
 def check_parameters(estimator):
-    """Check parameters with `_checks` of all base classes: dicts {name: function(value, name)}."""
+    """Check parameters with the functions in `_checks`, a dict {name: function} of each class."""
     checks = {}
     for cls in reversed(type(estimator).__mro__):
         checks |= vars(cls).get("_checks", {})
@@ -222,14 +222,14 @@ def check_order(scores, classes, name):
 
 
 def on_host(values, name):
-    """Convert arrays of other libraries, and lists of strings and other items, to NumPy arrays.
+    """Convert arrays of other libraries, and lists of strings mixed with others, to NumPy arrays.
 
     Arrays on other devices and tensors with a gradient require scikit-learn's array_api_dispatch.
     """
     refuse_masked(**{name: values})
     if isinstance(values, list | tuple):
         is_text = {issubclass(kind, str) for kind in {*map(type, values)}}
-        # NumPy would make strings of all items, such as "nan" and "None".
+        # Without dtype=object, NumPy would convert all items to strings, such as "nan" and "None".
         values = np.array(values, dtype=object) if len(is_text) == 2 else values
     first = values[0] if isinstance(values, list | tuple) and values else values
     if isinstance(first, np.ndarray) or not hasattr(first, "__dlpack__"):
@@ -266,7 +266,7 @@ def _read(values, copies):
 
 
 def is_told(labels):
-    """Return whether the positive label is clear: 1 or True, with 0, -1 or False as the other."""
+    """Return whether 1 or True is clearly the positive label: the other is 0, -1 or False."""
     return labels <= {-1, 0, 1} and labels != {-1, 0}
 
 

@@ -104,7 +104,7 @@ class Checkpoint:
             return found["n_epochs"]
         except Exception as error:
             said = " ".join(str(error).split())
-            raise self._refused(f"is not of this network and its callbacks ({said})") from error
+            raise self._refused(f"does not fit this network and its callbacks ({said})") from error
 
     def end_epoch(self, net, n_epochs):
         """Write the state of the net after `n_epochs` epochs to the file."""
@@ -134,7 +134,7 @@ class Checkpoint:
         except OSError as error:
             raise OSError(
                 f"checkpoint={self.name!r} cannot be written after epoch {n_epochs} "
-                f"({error.strerror}): make room or pass another path"
+                f"({error.strerror}): free space or pass another path"
             ) from error
         self.mark = self._mark()
 
@@ -235,7 +235,7 @@ def _part(callback):
 
 
 class Attributes:
-    """State of a callback. (Callbacks of skorch have no `state_dict`.)"""
+    """Methods `state_dict` and `load_state_dict` for a callback, because skorch has none."""
 
     names = "misses_", "dynamic_threshold_", "best_epoch_", "best_model_weights_", "best_score_"
 

@@ -30,7 +30,7 @@ def net_state(net):
 def check_net_state(net, state):
     """Raise ValueError if `state`, from a file, is not a state of the freshly built `net`.
 
-    torch does not check states: with wrong tensors, optimizers and generators access other memory.
+    torch does not check states. With wrong tensors, it could read or write memory of other objects.
     """
     own = net_state(net) | {"optimizer": _after_a_step(net), "history": []}
     check_like(own, state, "net", own["weights"])
@@ -124,7 +124,7 @@ def seed_of(state):
 
 
 def _fills_its_memory(tensor):
-    """Return whether distinct elements of a tensor have distinct places without gaps."""
+    """Return whether the elements of a tensor fill its memory without gaps or overlaps."""
     step = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1 and stride != step:
@@ -184,7 +184,7 @@ def load_net_state(net, state):
 
 
 def mapped(value, change):
-    """Return a copy of nested dicts and lists, with ``change(each)`` for all values in them."""
+    """Return a copy of nested dicts and lists. Replace each value in them by ``change(value)``."""
     if isinstance(value, dict):
         return {key: mapped(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -48,14 +48,14 @@ _PUBLIC = {
 # Increase this number if a version of sktopk cannot read the files of older or newer versions.
 FORMAT = 1
 _VERSION, _SCHEMA = "sktopk.json", "schema.json"
-# Types of nodes that refer to a file in the archive, and the required ending of its name.
+# Types of nodes that refer to a file in the archive, and the required ending of the file name.
 _ENDINGS = {
     "NdArrayNode": ".npy",
     "SparseMatrixNode": ".npz",
     "BytesNode": ".bin",
     "BytearrayNode": ".bin",
 }
-# A decompressed sparse matrix may have _SPARSE_RATIO * file size + _SPARSE_BYTES bytes, not more.
+# Limit of decompressed sparse matrices: _SPARSE_RATIO * archive size + _SPARSE_BYTES bytes.
 _SPARSE_RATIO, _SPARSE_BYTES = 20, 1 << 24
 _READ = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -83,12 +83,12 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Return the full names of all types in an archive. It may call only types in `constructed`."""
+    """Return full names of all types in an archive, which may only call types in `constructed`."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
         if not stored or len(sizes) < len(archive.infolist()) or sum(sizes.values()) > len(data):
-            raise ValueError("files in the archive must not share names or bytes, or be compressed")
+            raise ValueError("archived files must not be compressed, or share names or bytes")
         version = json.loads(archive.read(_VERSION)) if _VERSION in sizes else {}
         if version.get("format", FORMAT) != FORMAT:
             raise ValueError(f"the file's sktopk format must be {FORMAT}; got {version['format']}")
@@ -101,7 +101,7 @@ def names_in(data, constructed):
 
 
 def version_of(data):
-    """Return the version of sktopk that wrote an archive, or None if it cannot be read."""
+    """Return the version of sktopk that wrote an archive, or None if the version is unknown."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return json.loads(archive.read(_VERSION))["sktopk"]
@@ -128,7 +128,7 @@ def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(each.file_size for each in archive.infolist())
         if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
-            raise ValueError(f"damaged: a sparse matrix has {size} bytes, its file {n_bytes}")
+            raise ValueError(f"damaged file of {n_bytes} bytes: a sparse matrix has {size} bytes")
         for name in archive.namelist():
             _check_array(archive, name)
 
@@ -143,23 +143,23 @@ def _check_nodes(schema, sizes, constructed):
         loader = node["__loader__"]
         if loader == "ConstructorFromReduceNode" and name not in constructed:
             raise ValueError(f"the file must not call {name}")
-        if name == "numpy.void":  # which allocates as many bytes as a number says
+        if name == "numpy.void":  # could allocate any number of bytes
             raise ValueError(f"the file must not contain an object of type {name}")
-        # skops replaces a node by the first node with the same `__id__`. Without this check, small
-        # nodes could stand for large nodes, and a small file could take exponential time to load.
+        # skops replaces a node by the first node with the same `__id__`. If small nodes could stand
+        # for large nodes, loading a small file could take exponential time.
         if number and size_of.setdefault(number, n_values) != n_values:
             raise ValueError(f"all nodes with __id__ {number} must have the same content")
         file = node.get("file")
         if loader in _ENDINGS and (file is not None or node.get("type") != "json"):
             known = isinstance(file, str) and file.endswith(_ENDINGS[loader]) and file in sizes
-            own = number or object()  # skops does not remember a node without a number
+            own = number or object()  # skops does not reuse nodes without `__id__`
             if not known or reader.setdefault(file, own) != own:
                 raise ValueError(f"each {loader} needs its own file; got {file!r:.40}")
     return names
 
 
 def _count_values(value, nodes):
-    """Return the number of JSON values in `value`. Append (node, number) to `nodes`."""
+    """Return the number of JSON values in `value`. Append (node, number of values) to `nodes`."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     n_values = 1 + sum(_count_values(each, nodes) for each in parts)
     if isinstance(value, dict) and isinstance(value.get("__loader__"), str):

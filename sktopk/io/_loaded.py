@@ -11,7 +11,7 @@ from sktopk._common._warnings import warn
 
 # `load` resets these parameters, which concern files, parallelism and output.
 DROPPED = ("checkpoint", "compile", "memory", "n_jobs", "verbose")
-# Key in the state of a fitted estimator: the parameters with which it was fitted.
+# The state of a fitted estimator has the parameters of its fit under this key.
 _PARAMS_OF_FIT = "_fit_params_"
 # Largest position in the state of a NumPy generator. NumPy does not check this position.
 _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
@@ -32,7 +32,7 @@ def check_and_reset(loaded):
 
 
 def writable(estimator):
-    """Return the estimator, or a copy without what skops cannot write: requests, Boolean keys."""
+    """Return an estimator that skops can write: without metadata requests and Boolean keys."""
     within = [*_within(estimator)]
     keys = {type(key) for value in within if isinstance(value, dict) for key in value}
     if any(isinstance(value, MetadataRequest) for value in within):
@@ -45,7 +45,7 @@ def writable(estimator):
             if isinstance(each, MetadataRequest):
                 delattr(value, name)
         if isinstance(value, dict):
-            # skops would read False as True, because it writes keys as text. 0 equals False.
+            # skops would read the key False as True. Replace Boolean keys by 0 and 1, their equals.
             items = [(int(k) if isinstance(k, bool | np.bool_) else k, v) for k, v in value.items()]
             value.clear()
             value.update(items)

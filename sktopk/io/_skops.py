@@ -157,5 +157,5 @@ def _full_name(kind):
 def _can_be_imported(name):
     """Return whether a full name, such as "package.module.Class", can be imported."""
     module, _, attribute = name.rpartition(".")
-    # Accept names of modules that are not imported: `__module__` of some builtins does not exist.
+    # Some builtins have a `__module__` that does not exist: accept modules that are not imported.
     return module not in sys.modules or hasattr(sys.modules[module], attribute)

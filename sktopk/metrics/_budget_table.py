@@ -22,27 +22,28 @@ def budget_table(
 ) -> dict[str, np.ndarray]:
     r"""Compute found positives, precision and recall of review budgets, with confidence intervals.
 
-    A budget b selects the b best of the `n_rows` samples of a day, by score. The function selects
-    the same share of the n given samples. Hits are the mean number of positives found per day:
+    A budget b selects the b samples of highest score among the `n_rows` samples of a day. The
+    function selects the same share of the n given samples. Hits are the mean number of positives
+    among the selected samples of a day:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad
         k = \frac{b}{n_\text{rows}} \, n, \qquad \text{precision} = \frac{\text{hits}}{b}, \qquad
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
-    with :math:`y_i \in \{0, 1\}` sorted by decreasing score. The sums are averaged over all orders
-    of tied samples, and interpolated if k is not an integer. The intervals (bootstrap percentiles)
-    are for the mean of many days. The hits of a single day vary more.
+    where the labels :math:`y_i \in \{0, 1\}` are sorted by decreasing score. The sums are averaged
+    over all orders of tied samples, and interpolated if k is not an integer. The bootstrap
+    intervals are for the mean of many days. The hits of a single day vary more.
 
     Parameters
     ----------
     y_true, y_score, pos_label
-        Labels, scores and label of the positives, as in `precision_at_k_score`, which raises the
-        same errors. Use samples that the classifier was not trained on.
+        True labels, scores and label of the positives (see `precision_at_k_score`). Use samples
+        that the classifier was not trained on.
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers b of samples that are selected per day, integers from 1 to `n_rows`.
     n_rows : int, default=None
-        Number of samples of which a budget selects, such as those of a day. None means n.
+        Number of samples per day, from which each budget selects. None means all given samples.
     confidence : float, default=0.95
         Level of the intervals, in (0, 1).
     n_bootstraps : int, default=500
@@ -72,7 +73,7 @@ def budget_table(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(n_bootstraps, "n_bootstraps", 10, integer=True)
     ranking = Ranking.of(y_true, y_score, pos_label, None)
-    # The first j blocks of tied samples have selected[j] samples, of which found[j] are positive.
+    # The first j blocks of tied samples have selected[j] samples and found[j] positives.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
     n_samples = int(selected[-1])
     check_count(n_samples, "number of labels in y_true")
@@ -102,7 +103,7 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return the number of positives among the k best, and in total, for each bootstrap sample."""
+    """Return two numbers per bootstrap sample: positives among the k best, and all positives."""
     # To save time, merge the blocks of tied samples whose ranks are far beyond the largest budget.
     n = int(selected[-1])
     last = np.searchsorted(selected, k.max() + 8 * np.sqrt(k.max()) + 16) + 1

@@ -31,9 +31,9 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    A block has `count` samples in random order. Each sample has a weight w and a value v (1 for
-    positives, 0 for negatives). `weight`, `value` and `negative` have the sums of w, of w v and of
-    w (1 - v). If `ties` is not "expected", all samples of a block have the same value.
+    A block has `count` samples in random order. Each sample has a weight w and a value v, such as 1
+    for positives and 0 for negatives. `weight`, `value` and `negative` are the sums of w, w v and
+    w (1 - v) in each block. Unless ties are "expected", all samples of a block have equal values.
     """
 
     weight: np.ndarray
@@ -44,8 +44,8 @@ class Ranking:
 
     @classmethod
     def of(cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None):
-        """Return the ranking of labeled samples. Warn if scores seem to be labels or reversed."""
-        if isinstance(y_true, cls):  # passed by a scorer
+        """Return the ranking of labeled samples. Warn if `y_score` seems to be wrong."""
+        if isinstance(y_true, cls):  # `top_score` passes a ranking instead of labels
             return y_true
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
@@ -54,7 +54,7 @@ class Ranking:
 
     @classmethod
     def from_values(cls, value, y_score, sample_weight=None, *, ties="expected", groups=None):
-        """Return the ranking of samples with numeric values, without samples of weight 0."""
+        """Return the ranking of samples with numeric values. Omit samples of weight 0."""
         check_option(ties, "ties", TIES)
         n_samples, value = len(value), value.astype(np.float64)
         y_score = check_score(y_score, n_samples)
@@ -94,7 +94,7 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return total value and weight of each group's `k` best samples, and requested weight."""
+        """Return total value and weight of the `k` best samples of all groups, and k per group."""
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1
@@ -102,8 +102,8 @@ class Ranking:
         if isinstance(k, Integral):
             places = np.full(len(size), float(k))
         else:
-            # k * size is the weight to select in each group. Round it up to a multiple of 1 or, if
-            # this is lower, of the group's mean sample weight.
+            # In each group, select the weight k * size, rounded up to a multiple of `row`: the mean
+            # sample weight of the group, but at most 1.
             row = np.minimum(size / np.bincount(nth_group, weights=self.count), 1.0)
             places = np.array([n_kept(k, n) for n in (size / row).tolist()]) * row
             places = np.minimum(places, size)
@@ -125,7 +125,7 @@ def _sum_before(weight, is_first):
     if len(start) < 2:
         return np.cumsum(before)
     before[start] = 0.0
-    # Add up runs of 2, 4, 8, ... samples. Differences of cumulative sums would lose small weights.
+    # Add up runs of 2, 4, 8, ... blocks. Differences of cumulative sums would lose small weights.
     place = np.arange(len(weight)) - np.repeat(start, np.diff(start, append=len(weight)))
     step = 1
     while step <= place.max():
@@ -149,7 +149,7 @@ def warn_of_few(score, k, n, what):
 def warn_of_scores(y_true, y_score, positive, always=False):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
-    Check this order only if the positives have the smaller label, or if `always` is True.
+    The ranking is checked only if the positives have the smaller label, or if `always` is True.
     """
     y_true = np.asarray(on_host(y_true, "y_true")).ravel()
     y_score = np.asarray(on_host(y_score, "y_score"))
@@ -172,8 +172,8 @@ def warn_of_scores(y_true, y_score, positive, always=False):
         advice = "if low scores mean positive, pass -y_score, or exchange its two columns"
         if not always:
             advice = (
-                f"decision_function and predict_proba(X)[:, 1] score {second!r}: pass "
-                "-decision_function(X), predict_proba(X)[:, 0], or use "
+                f"decision_function and predict_proba(X)[:, 1] are scores of {second!r}. Pass "
+                "-decision_function(X) or predict_proba(X)[:, 0], or use "
                 f"make_top_scorer(..., pos_label={first!r})"
             )
         warn(f"y_score ranks {first!r} below {second!r} (ROC AUC {area:.2g}): {advice}")
@@ -186,7 +186,7 @@ def undefined(score, reason):
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Return checked sample weights, or ones for None. `of` names the array of the samples."""
+    """Return checked sample weights, or ones for None. Error messages name the array `of`."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")
@@ -221,7 +221,7 @@ def is_positive(y_true, pos_label):
         if not is_told(labels):
             held = " and ".join(map(repr, sorted(labels)))
             raise ValueError(
-                f"pos_label must be given if the labels are not 0 and 1, -1 and 1, or booleans; "
+                f"pos_label must be given for labels other than 0 and 1, -1 and 1, or booleans; "
                 f"got pos_label=None and these labels in y_true: {held}"
             )
         pos_label = 1

@@ -26,7 +26,7 @@ class Scorer(BaseEstimator):
     __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
 
     def _accept_sample_weight(self):
-        return True  # scikit-learn asks this in a search with weights and several metrics
+        return True  # scikit-learn calls this method in a search with weights and several metrics
 
     def __getattr__(self, name):
         raise AttributeError(
@@ -46,15 +46,15 @@ def make_topk_scorer(
     Parameters
     ----------
     k, average, ties
-        Parameters of `topk_accuracy_score`, with the same meaning and errors. `k` has no default.
+        Number of predicted labels, kind of average and rule for ties, as in `topk_accuracy_score`.
 
     Returns
     -------
     scorer : TopKScorer
         Callable ``scorer(estimator, X, y, sample_weight=None)``; larger is better. The estimator
-        needs ``decision_function`` or else ``predict_proba``, with one score per class.
-        ``SVC(decision_function_shape="ovo")`` lacks such scores. If k >= n_classes, there is a
-        warning. ``set_score_request(sample_weight=True)`` requests weights.
+        needs ``decision_function`` or ``predict_proba`` with one score per class, so an ``SVC``
+        needs ``decision_function_shape="ovr"``. The scorer warns if k >= n_classes. With metadata
+        routing, use ``set_score_request(sample_weight=True)`` to pass weights.
 
     Examples
     --------
@@ -119,11 +119,11 @@ def no_classifier(estimator):
 
 
 def attribute_of(estimator, name):
-    """Return an attribute of a classifier, also if it is inside a pipeline or search, or None."""
+    """Return an attribute of a classifier or of the classifier in a pipeline or search, or None."""
     while estimator is not None and not hasattr(estimator, name):
         steps = getattr(estimator, "steps", None)
         inner = getattr(estimator, "best_estimator_", None)
-        # Wrappers of scikit-learn pass scores on. Ensembles do not, and number the labels.
+        # Look into wrappers of one classifier, but not into ensembles: they number the labels.
         if inner is None and name.endswith("_") and not hasattr(estimator, "estimators_"):
             copies = getattr(estimator, "calibrated_classifiers_", None)
             inner = copies[0].estimator if copies else getattr(estimator, "estimator_", None)
@@ -132,7 +132,7 @@ def attribute_of(estimator, name):
 
 
 def predict_scores(estimator, X, methods=METHODS):
-    """Return classes and scores of a fitted classifier. Two classes may have one score per row."""
+    """Return classes and scores of a fitted classifier. Scores of two classes may be 1D."""
     refuse_masked(X=X)
     classes = on_host(getattr(estimator, "classes_", None), "classes_ of estimator")
     predict = next((getattr(estimator, m) for m in methods if hasattr(estimator, m)), None)

@@ -34,19 +34,19 @@ def set_coverage_score(
     y_true : array-like of shape (n_samples,)
         True labels.
     y_set : {array-like, sparse matrix} of shape (n_samples, n_classes)
-        True or 1 if the class of the column is in the set of the sample, else False or 0.
+        True or 1 if the class of the column is in the sample's prediction set, else False or 0.
     labels : array-like of shape (n_classes,)
         The class of each column of `y_set`, such as the ``classes_`` of a fitted classifier.
     average : {"micro", "macro"}, default="micro"
-        "micro": share of covered samples. "macro": mean of this share over the classes [1]_.
+        "micro" is the coverage of all samples. "macro" is the mean coverage of the classes [1]_.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. None means equal weights.
 
     Returns
     -------
     score : float
-        In [0, 1]. A sample whose label is not in `labels` is not covered. With "macro", such a
-        label is a class of coverage 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
+        In [0, 1]. No set contains a label that is not in `labels`. With "macro", each such label is
+        a class of coverage 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def set_size_score(y_set: Any, *, sample_weight: ArrayLike | None = None) -> flo
     Parameters
     ----------
     y_set, sample_weight
-        Parameters of `set_coverage_score`, with the same meaning, defaults and errors.
+        Prediction sets and weights of the samples, as in `set_coverage_score`.
 
     Returns
     -------
@@ -111,13 +111,13 @@ def make_set_scorer(score: str) -> "SetScorer":
     ----------
     score : {"coverage", "macro_coverage", "neg_size"}
         "coverage" and "macro_coverage" are the micro and the macro average of `set_coverage_score`.
-        "neg_size" is the negative `set_size_score`.
+        "neg_size" is the negative `set_size_score`, so that smaller sets are better.
 
     Returns
     -------
     scorer : SetScorer
         Callable ``scorer(estimator, X, y, sample_weight=None, groups=None)``; larger is better. The
-        estimator needs ``predict_set`` (else TypeError). If given, `groups` are passed to it. For
+        estimator needs the method ``predict_set``, which gets `groups` if you pass them. With
         metadata routing, use ``set_score_request(sample_weight=True, groups=True)``.
 
     Examples
@@ -168,7 +168,7 @@ def predict_sets(estimator, X, groups=None):
 
 
 def covered_rows(y_true, y_set, labels):
-    """Return the mask of covered samples, the columns of the labels, and the checked `y_set`."""
+    """Return the mask of covered samples, the column of each label, and the checked `y_set`."""
     y_set = check_sets(y_set)
     code = columns_of_labels(y_true, labels, y_set.shape, "y_set")
     if hasattr(y_set, "indptr"):

@@ -11,16 +11,16 @@ from scipy.special import stdtr, stdtrit
 from sktopk._common._scalars import check_number
 
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-_MOST_RUNS = 1000  # `until_conclusive` returns infinity if more runs are necessary.
+_MOST_RUNS = 1000  # `until_conclusive` returns infinity if more additional runs are necessary.
 
 
 class PairedDifference(NamedTuple):
-    """Mean difference of a loss from the baseline, and its standard error given `overlap`."""
+    """Mean score difference between a loss and the baseline in `n_runs`, and its standard error."""
 
     mean: float
     error: float
     n_runs: int
-    overlap: float = 0.0
+    overlap: float = 0.0  # assumed correlation of two runs
 
     @classmethod
     def of(cls, scores, baseline, overlap):

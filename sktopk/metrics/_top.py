@@ -26,8 +26,9 @@ def precision_at_k_score(
         \frac{1}{k} \sum_{i=1}^n w_i y_i a_i,
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
-    where :math:`g_i` is the weight of the samples with a greater score than sample i, and
-    :math:`m_i` is the weight of the samples with an equal score, including sample i.
+    where :math:`w_i` is the weight of sample i, and :math:`y_i` is 1 for positives, else 0. The
+    samples with a greater score than sample i have the total weight :math:`g_i`. The samples with
+    an equal score, including sample i, have the total weight :math:`m_i`.
 
     Parameters
     ----------
@@ -36,8 +37,8 @@ def precision_at_k_score(
     y_score : array-like of shape (n_samples,)
         Real scores; larger means more likely positive. Infinities are allowed.
     k : int or float
-        Number of samples to select (from each group, if `groups` is given). A k in (0, 1) is a
-        share of the samples (of each group). The number of samples is then rounded up.
+        Number of samples to select. A k in (0, 1) selects this share of the samples, rounded up.
+        With `groups`, k applies to each group.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means 1 or True; the other label must then be 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
@@ -109,7 +110,7 @@ def recall_at_k_score(
     Returns
     -------
     score : float
-        In [0, 1]. NaN without positives, 1 if `k` > n_samples, both with a warning.
+        In [0, 1]. NaN if there are no positives, and 1 if `k` > n_samples, both with a warning.
 
     Examples
     --------
@@ -148,13 +149,13 @@ def enrichment_factor_score(
     y_true, y_score, pos_label, ties, sample_weight
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     fraction : float
-        Share f of the samples that are selected, in (0, 1], rounded up to whole samples. With a
-        mean weight below 1, k is rounded up to a multiple of this mean.
+        Share f of the samples to select, in (0, 1], rounded up to whole samples. If the mean weight
+        of the samples is below 1, k is rounded up to a multiple of the mean weight instead.
 
     Returns
     -------
     score : float
-        At least 0, and 1 on average for random scores. Without positives, NaN with a warning.
+        At least 0; random scores give 1 on average. NaN, with a warning, without positives.
 
     Examples
     --------
@@ -186,8 +187,8 @@ def precision_at_recall_score(
         \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i [s_i \ge t]},
         \qquad t = \max\Bigl\{ s_j : \sum_i w_i y_i [s_i \ge s_j] \ge r \sum_i w_i y_i \Bigr\}
 
-    With equal weights, t is the :math:`\lceil r n_+ \rceil`-th largest score among the positives.
-    The problem Prec@Rec of [1]_ has the same threshold.
+    With equal weights, the threshold t is the :math:`\lceil r n_+ \rceil`-th largest score of the
+    :math:`n_+` positives. The problem Prec@Rec of [1]_ has the same threshold.
 
     Parameters
     ----------
@@ -245,7 +246,7 @@ def recall_at_precision_score(
     Returns
     -------
     score : float
-        In [0, 1]. If no threshold reaches the precision, 0. Without positives, NaN with a warning.
+        In [0, 1]. 0 if no threshold reaches the precision. NaN, with a warning, without positives.
 
     Examples
     --------
@@ -283,14 +284,14 @@ def positives_at_top_score(
     y_true, y_score, pos_label, sample_weight
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     k : int, default=1
-        Rank of the negative above which positives must score. A negative of weight 2 counts twice.
-        k = 1 means the negative of highest score whose weight is not 0.
+        Rank of a negative; 1 means the negative of highest score. Positives must score above this
+        negative. A negative of weight 2 counts twice, and a negative of weight 0 is ignored.
 
     Returns
     -------
     score : float
         In [0, 1]. Positives tied with the k-th negative do not count. With fewer than k negatives,
-        the score is 1 (and there is a warning if `k` > 1). NaN, with a warning, without positives.
+        the score is 1, with a warning if `k` > 1. NaN, with a warning, without positives.
 
     References
     ----------
@@ -330,7 +331,7 @@ def true_positive_rate_at_fpr_score(
         \max \Bigl\{ \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i} :
         \frac{\sum_i w_i (1 - y_i) [s_i \ge t]}{\sum_i w_i (1 - y_i)} \le f \Bigr\}
 
-    The maximum is over all thresholds t. The ROC curve is not interpolated.
+    The maximum is over all thresholds t. Tied samples are selected together, not interpolated.
 
     Parameters
     ----------
@@ -342,7 +343,7 @@ def true_positive_rate_at_fpr_score(
     Returns
     -------
     score : float
-        In [0, 1]. Tied samples are selected together. NaN, with a warning, if a class is absent.
+        In [0, 1]. NaN, with a warning, if there are no positives or no negatives.
 
     Examples
     --------

@@ -39,8 +39,8 @@ def auc_at_quantile_score(
         return undefined("auc_at_quantile_score", "no positives")
     end = quantile * selected[-1]
     start, width = selected[:-1], np.diff(np.minimum(selected, end))
-    # Integrate found / selected over selected. In a block of ties, found is rate * selected + rest,
-    # and the integral is rate * width + rest * log(1 + width / start). The first rest is 0.
+    # Integrate found / selected over `selected`. A block of ties has found = rate * selected + rest
+    # and the integral rate * width + rest * log(1 + width / start). The first block has rest = 0.
     rate = ranking.value / ranking.weight
     rest = found[:-1] - rate * start
     log = np.log1p(np.divide(width, start, out=np.zeros_like(width), where=start > 0))
@@ -66,8 +66,8 @@ def bedroc_score(
         \mathrm{BEDROC} = \frac{S - S_{\min}}{S_{\max} - S_{\min}},
         \qquad S = \sum_{i : y_i = 1} e^{-\alpha r_i / n}
 
-    where :math:`r_i` is the rank of sample i (1 for the highest score). S is :math:`S_{\min}` if
-    all positives are at the bottom, and :math:`S_{\max}` if all positives are at the top [1]_.
+    where :math:`r_i` is the rank of sample i among n samples (1 for the highest score). S is
+    :math:`S_{\min}` if all positives rank last, and :math:`S_{\max}` if all rank first [1]_.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def bedroc_score(
     Returns
     -------
     score : float
-        In [0, 1]. NaN, with a warning, if a class is absent.
+        In [0, 1]. NaN, with a warning, if there are no positives or no negatives.
 
     References
     ----------

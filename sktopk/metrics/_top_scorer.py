@@ -181,7 +181,7 @@ class TopScorer(Scorer):
 
 
 def positive_scores(estimator, X, pos_label=None, methods=METHODS):
-    """Return the positive label of a fitted classifier and its scores; None, None for one class."""
+    """Return the positive label of a classifier and its scores, or (None, None) for one class."""
     classes, y_score = predict_scores(estimator, X, methods)
     if len(classes) > 2:
         raise ValueError(f"estimator must have two classes; got {len(classes)} from {estimator!r}")
@@ -193,7 +193,7 @@ def positive_scores(estimator, X, pos_label=None, methods=METHODS):
     if pos_label is None:
         if not is_told(set(labels)):
             raise ValueError(
-                "pos_label must be given if the labels are not 0 and 1, -1 and 1, or booleans; "
+                "pos_label must be given for labels other than 0 and 1, -1 and 1, or booleans; "
                 f"got pos_label=None and the labels {labels[0]!r} and {labels[1]!r}"
             )
         pos_label = labels[1]

@@ -39,8 +39,8 @@ def topk_accuracy_score(
     y_true : array-like of shape (n_samples,)
         True labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Real scores; larger means more likely. With one-dimensional decision scores s, the first of
-        two classes gets -s, the second gets s. For probabilities, pass both columns.
+        Real scores; larger means more likely. For two classes, one-dimensional decision scores s
+        mean -s for the first and s for the second class. For probabilities, pass both columns.
     k : int or float, default=5
         Number of predicted labels, at least 1. A k in (0, 1) means ``ceil(k * n_classes)`` labels.
     labels : array-like of shape (n_classes,), default=None
@@ -48,16 +48,16 @@ def topk_accuracy_score(
     average : {"micro", "macro"}, default="micro"
         "micro": mean over samples. "macro": mean over the classes of total weight > 0 [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        Value of :math:`h_i` if the label's score is tied at rank k: 1 for "optimistic", 0 for
-        "pessimistic". "expected" is the probability of a hit if a random order breaks the tie.
+        Value of a sample whose label is tied at rank k: 1 for "optimistic", 0 for "pessimistic".
+        "expected" is the probability that a random order of the tied classes gives a hit.
     sample_weight : array-like of shape (n_samples,), default=None
         Nonnegative weights. A sample of weight 2 counts twice.
 
     Returns
     -------
     score : float
-        In [0, 1]. A sample whose label is not in `labels` is a miss. With "macro", such a label is
-        a class of accuracy 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
+        In [0, 1]. A sample whose label is not in `labels` is a miss. With "macro", each such label
+        is a class of accuracy 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """Numbers of scores that are greater than, and equal to, the score of each sample's label."""
+    """For each sample, how many classes score above its label, and how many score the same."""
 
     # Column of each sample's label. Labels without a column have codes from `n_classes` on.
     code: np.ndarray

@@ -1,4 +1,4 @@
-"""Baselines that `compare_losses` always adds, and one positive label for all models."""
+"""Baselines that `compare_losses` adds. All models get the same positive label."""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from ._runs import VALIDATION_SHARE
 MOST_CLASSES_TO_BOOST = 30
 # Omit boosting for sparse data if the dense float64 array would need more bytes than this.
 MOST_BYTES_TO_BOOST = 1 << 29
-# Kinds of columns with numbers, which may have dtype object.
+# Results of pandas' `infer_dtype` for columns of numbers, which can have dtype object.
 NUMBERS = "floating", "integer", "boolean", "decimal", "mixed-integer-float"
 # Both encoders merge the rarest categories. Histogram boosting accepts at most 255 categories.
 ONEHOT = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=50, sparse_output=False)
@@ -100,7 +100,7 @@ def last_step(estimator):
 
 
 def with_pos_label(estimator, scorer, estimators, y):
-    """Return the scorer and the dict of estimators, with one positive label for all folds."""
+    """Return the scorer and the dict of estimators, all with the same positive label."""
     models = [scorer, estimator, *estimators.values()]
     names = [f"{last_step(each)[0]}pos_label" for each in models]
     params = [getattr(each, "get_params", dict)() for each in models]
@@ -153,8 +153,8 @@ def _encoding(X, encoder):
 
 
 def as_pandas(X):
-    """Return a data frame as a pandas data frame with columns of floats and of objects."""
-    columns = []  # with their positions as names, which a ColumnTransformer reads as positions
+    """Return a data frame in pandas. Columns of numbers become float64, all others objects."""
+    columns = []  # named 0, 1, ..., so that a ColumnTransformer finds columns by position
     for name in X.column_names if hasattr(X, "column_names") else X.columns:
         values = X[name] if isinstance(X[name], pd.Series) else np.asarray(X[name])
         column = pd.Series(values).reset_index(drop=True)
@@ -174,7 +174,7 @@ def with_short_indices(X):
 
 
 class DenseNumbers(TransformerMixin, BaseEstimator):
-    """Convert X to a dense array. Boosting fails for empty columns, so they become zeros."""
+    """Convert X to a dense array. Columns of NaN become zeros, because boosting fails for them."""
 
     def fit(self, X, y=None):
         self.empty_ = np.isnan(self._dense(X)).all(axis=0)

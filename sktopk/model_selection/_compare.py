@@ -60,20 +60,20 @@ def compare_losses(
 
     In each fold, every model uses the setting from `grid` with the best score on a held-out quarter
     of the training samples. The model is refitted to all training samples, and scored on the test
-    samples. All models share folds and seeds. The best loss is compared with the best baseline.
-    This baseline is chosen by the same scores, so it looks slightly better than it is:
+    samples. All models share folds and seeds. The best loss is compared with the best baseline,
+    which looks slightly better than it is, because the same scores select it. The baselines are:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. The result's `omitted` says why one is missing.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). For two classes, no sample weights and a
-      `scoring` of predicted labels such as "f1", the threshold of the last network is tuned.
+      "weighted_cross_entropy" (balanced class weights). With two classes, no sample weights and a
+      `scoring` of predicted labels, such as "f1", the threshold of the last network is tuned.
 
     Parameters
     ----------
     estimator : classifier or pipeline
-        A TopKClassifier, or a pipeline with exactly one. Each name in `losses` replaces its loss.
-        Another classifier is compared under its class name. Each run sets every `random_state`.
+        A TopKClassifier, or a pipeline that contains one. Each name in `losses` replaces its loss.
+        Any other classifier is compared under its class name. Each run sets every `random_state`.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -83,24 +83,24 @@ def compare_losses(
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
         with the k of the TopKClassifier. Models with ``pos_label=None`` get the `pos_label` of
-        `scoring` (a scorer of sktopk) or, if it has none, of `estimator`.
+        `scoring`, if it is a scorer of sktopk with a `pos_label`, and otherwise of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
     n_seeds : int, default=2
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
-        Settings to try for each loss. "default" multiplies the learning rate by 1/3, 1, 3 and 10
-        or, for losses with a temperature, by 1 and 3, each with tau and tau / 10. None keeps the
-        given parameters. A dict maps losses to ``ParameterGrid`` arguments; losses that are not in
-        the dict get "default". All losses must have the same number of settings.
+        Settings to try for each loss. "default" tries the learning rate times 1/3, 1, 3 and 10. For
+        a loss with a temperature tau, it tries the learning rate times 1 and 3, each with tau and
+        tau / 10. None keeps the given parameters. A dict maps losses to ``ParameterGrid``
+        arguments; other losses get "default". All losses need the same number of settings.
     n_jobs : int, default=None
         Number of parallel runs. None means 1 unless in a ``joblib.parallel_config`` context.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples, for `fit` and, if the scorer takes weights, for `scoring`.
     groups : array-like of shape (n_samples,), default=None
-        Group of each sample, for `cv`, and for a scorer with ``set_score_request(groups=True)``.
-        The held-out quarter that selects a setting also consists of whole groups.
+        Group of each sample. Groups are passed to `cv`, and to a scorer on which you called
+        ``set_score_request(groups=True)``. The held-out quarter also consists of whole groups.
     confidence : float, default=0.95
         Confidence level of the intervals, in (0, 1).
     margin : float, default=0.01
@@ -182,7 +182,7 @@ def compare_losses(
     found, messages = [], set()
     from tqdm.auto import tqdm  # this import warns in Jupyter without ipywidgets
 
-    # Runs in threads change the warning filters at the same time: restore them.
+    # Parallel runs in threads change the warning filters. Restore the filters after the runs.
     with warnings.catch_warnings():
         for row, said in tqdm(done, total=len(runs), desc="Runs", unit="run", disable=not progress):
             found.append(row)

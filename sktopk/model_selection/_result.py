@@ -21,13 +21,15 @@ _COLUMNS = ("loss", "split", "score", "n_train", "n_test")
 class LossComparison:
     r"""Scores of losses on the same splits, with intervals, tests and a verdict.
 
-    :class:`sktopk.metrics.LossComparisonDisplay` explains intervals and symbols. The p-value is
+    :class:`sktopk.metrics.LossComparisonDisplay` explains the intervals. The p-value is
 
     .. math::
         p = 2\, P\Bigl(t_{J - 1} > |\bar d| \Big/
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
-    Scores of a loss on one split are averaged. If S = 0, p is 1 for :math:`\bar d = 0`, else 0.
+    where :math:`\bar d` and :math:`S^2` are the mean and the variance of the differences between a
+    loss and the baseline on J splits, and :math:`\rho` is `overlap`. Scores of a loss on one split
+    are averaged. If S = 0, p is 1 for :math:`\bar d = 0`, else 0.
 
     Parameters
     ----------
@@ -60,7 +62,7 @@ class LossComparison:
         Mean share of test samples in a split.
     verdict : str
         Sentence that compares the best of the m losses in `losses` with the baseline. The interval
-        of their difference has the level :math:`1 - (1 - \text{confidence}) / m`.
+        of their difference has the Bonferroni level :math:`1 - (1 - \text{confidence}) / m`.
 
     Examples
     --------
@@ -96,7 +98,7 @@ class LossComparison:
             raise ValueError(f"frame must have no missing values; got NaN in {', '.join(missing)}")
         kinds = self.frame[list(_COLUMNS[2:])].dtypes.astype(str).to_dict()
         if self.frame.empty or not all(map(pd.api.types.is_numeric_dtype, kinds.values())):
-            raise ValueError(f"frame must have rows with numbers; got {len(self.frame)} of {kinds}")
+            raise ValueError(f"frame must hold numbers; got {len(self.frame)} rows of {kinds}")
         if short := [loss for loss, each in self.scores.items() if np.isnan(each).any()]:
             raise ValueError(f"frame must have all splits for each loss; got too few for {short}")
         names = self.frame["loss"].unique().tolist()

@@ -29,7 +29,7 @@ VALIDATION_SHARE = 0.25
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
-    """Return a list of (repeat, fold, seed, train, test, split), with the number of the split."""
+    """Return a list of (repeat, fold, seed, train, test, split). Equal splits share `split`."""
     seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
         cv = list(cv)  # an iterator would be empty for the second seed
@@ -48,7 +48,7 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
 
 
 def _splitter(cv, seed, y, groups):
-    """Return the cross-validation splitter of one repetition. `seed` is used if `cv` has none."""
+    """Return the cross-validation splitter of one repetition. `seed` replaces a missing seed."""
     if isinstance(cv, Integral):
         folds = StratifiedKFold if groups is None else StratifiedGroupKFold
         return folds(cv, shuffle=True, random_state=seed)

@@ -104,7 +104,7 @@ def test_compressed_members_of_the_archive_raise(path):
     change = with_array(array_of(("<f8", (10**6,)), bytes(8 * 10**6)))
     rewritten(path, change, zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 10**5
-    with pytest.raises(ValueError, match="must not share names or bytes, or be compressed"):
+    with pytest.raises(ValueError, match="must not be compressed, or share names"):
         load(path)
 
 
@@ -119,7 +119,7 @@ def test_members_of_the_archive_that_share_bytes_raise(path):
                 setattr(other, name, getattr(info, name))
             archive.filelist.append(other)
         archive._didModify = True
-    with pytest.raises(ValueError, match="must not share names or bytes"):
+    with pytest.raises(ValueError, match="or share names or bytes"):
         load(path)
 
 

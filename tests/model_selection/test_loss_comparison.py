@@ -60,8 +60,8 @@ def test_equal_differences_on_all_folds_have_a_p_value_of_0_or_1(gain, p):
         ({}, ["nope"], r"losses must be a list of names from \['cross.*; got \['nope'\]"),
         ({}, "focal", r"losses must be a list of names from \['cross.*; got 'focal'"),
         ({"score": np.nan}, None, "frame must have no missing values; got NaN in score"),
-        ({"score": "0.8"}, None, "frame must have rows with numbers; got 24 of {'score': '"),
-        ({"n_test": "20"}, None, "frame must have rows with numbers; got 24 of .*'n_test': '"),
+        ({"score": "0.8"}, None, "frame must hold numbers; got 24 rows of {'score': '"),
+        ({"n_test": "20"}, None, "frame must hold numbers; got 24 rows of .*'n_test': '"),
     ],
 )
 def test_wrong_columns_and_losses_raise(change, losses, message):
@@ -71,7 +71,7 @@ def test_wrong_columns_and_losses_raise(change, losses, message):
 
 def test_a_frame_without_rows_or_without_a_split_of_a_loss_raises():
     frame = comparison(SCORES).frame
-    with pytest.raises(ValueError, match="frame must have rows with numbers; got 0 of"):
+    with pytest.raises(ValueError, match="frame must hold numbers; got 0 rows of"):
         LossComparison(frame[:0])
     with pytest.raises(ValueError, match=r"frame must have all splits .* too few for \['focal'\]"):
         LossComparison(frame[(frame["loss"] != "focal") | (frame["split"] != 4)])

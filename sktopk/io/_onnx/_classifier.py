@@ -33,7 +33,7 @@ def pipeline_parts(estimator):
 
 
 class _OneByOne(nn.Module):
-    """A `MemberLinear` without batched products, which crash ONNX Runtime for zero samples."""
+    """A `MemberLinear` with a loop: batched products crash ONNX Runtime for zero samples."""
 
     def __init__(self, layer):
         super().__init__()
@@ -81,7 +81,7 @@ class Outputs(nn.Module):
 
     def forward(self, rows):
         of_net = mean_of_members(self.module(rows))
-        of_net = of_net.reshape(of_net.shape[0], -1)  # `len` would make the number constant
+        of_net = of_net.reshape(of_net.shape[0], -1)  # `len` would fix the number of samples
         scores = self._decision(of_net)
         outputs = scores, self._index(of_net, scores)
         if not self.has_proba:

@@ -102,18 +102,18 @@ def _error(found, expected):
 def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
-    The input of the graph is "X", any number of samples. Its type is float32 if X in `fit` had this
-    type (in a Pipeline also if the given X has it), else float64. For a custom `module`, it is the
-    type of the weights. The outputs are:
+    The input "X" of the graph takes any number of samples. Its type is float32 if X was float32 in
+    `fit`, else float64. For a Pipeline, it is also float32 if the argument X is float32. For a
+    `module` other than TabularMLP, it is the type of the weights. The outputs are:
 
     - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
     - "label" of all other classifiers: `predict`;
     - "proba": `predict_proba`, if the estimator has this method.
 
-    Labels are int64, bool, float64 or strings. Scores of the graph and the classifier differ by at
-    most 1e-4 (float32) or 1e-6 (float64) times the largest score, probabilities by at most 1e-3 or
-    1e-5. Labels whose scores differ by less than the limit for scores can be exchanged.
+    Labels are int64, bool, float64 or strings. If the outputs for X differ too much, an error is
+    raised: scores by more than 1e-4 times the largest score, or probabilities by more than 1e-3.
+    For float64 scores, both limits are 100 times smaller. Labels of nearly equal scores may differ.
 
     Parameters
     ----------

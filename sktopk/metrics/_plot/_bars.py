@@ -21,12 +21,12 @@ _TOP = 1.02  # upper limit of the accuracy axis, in a figure without a legend
 class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
-    Each bar shows the share of samples with a given set size. For each bar, a line shows the share
-    of its samples whose set contains the label. Larger points stand for more samples.
+    Each bar shows the share of samples with a given set size. For each set size, a line shows the
+    coverage: the share of sets that contain the label. Larger points stand for more samples.
 
-    Create the display with `from_predictions`, or without groups with `from_estimator`. Both take
-    `target`, and `labels` and `sample_weight` of `set_coverage_score`. In `from_estimator`, the
-    default target is the `coverage` of the estimator, if `method` uses it.
+    Create the display with `from_predictions`, or with `from_estimator`, which takes no groups.
+    Both take `target` and the arguments `labels` and `sample_weight` of `set_coverage_score`. If
+    the `method` of a `SetClassifier` uses `coverage`, this is the default `target`.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
     Parameters
     ----------
     accuracy : array-like of shape (3,)
-        Macro top-k accuracy of many-, medium- and few-shot classes; NaN (no bar) if there are none.
+        Macro top-k accuracy of many-, medium- and few-shot classes. NaN draws no bar.
     k : float, default=5
         Number of predicted labels.
     few, many : float, default=20 and 100
@@ -202,6 +202,6 @@ class ShotAccuracyDisplay(ScoreDisplay):
         ax.set_axisbelow(True)
         draw_legend(ax, ncols=2)
         if (legend := ax.get_legend()) is not None:
-            # Make room for the legend and 5 pixels. Round up to 0.05: fonts differ between systems.
+            # Leave space for the legend and 5 pixels. Round up to 0.05, as fonts differ by system.
             room = legend.get_window_extent().padded(5).height / ax.bbox.height
             ax.set_ylim(0, _TOP / (1 - min(np.ceil(20 * room) / 20, 0.5)))

@@ -72,7 +72,7 @@ class Display:
 class ScoreDisplay(Display):
     """Base class of displays that are computed from labels and scores."""
 
-    # Names of the options of `_curve`, which computes the arguments of the constructor.
+    # Names of the arguments that are passed to `_curve`. All other arguments are passed to `plot`.
     _options = ()
     # Argument whose value `from_estimator` reads from the classifier: "pos_label" or "labels".
     _label = "pos_label"
@@ -266,13 +266,13 @@ def draw_reference(ax, x, y, label, shown, *, zorder=1.9):
 
 
 def draw_once(artists, draw, *levels, label, **style):
-    """Return the result of `draw`, such as ax.axhline. Reuse an artist with the same label."""
+    """Return the artist with this label. If there is none, call `draw`, such as ax.axhline."""
     known = (artist for artist in artists if artist.get_label() == label)
     return next(known, None) or draw(*levels, label=label, **style)
 
 
 def draw_legend(ax, loc="best", **kwargs):
-    """Draw a legend of curves, then reference lines; at `loc` if there are many points."""
+    """Draw a legend: curves first, then reference lines. With many points, place it at `loc`."""
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]
     handle_of = {label: handle for handle, label in entries}

@@ -22,7 +22,7 @@ _XLABELS = {
     "rows": "k (selected samples, best first)",
     "group": "k (selected samples of each group, best first)",
 }
-# matplotlib's `gid` of the lines that mark budgets, to find these lines among the lines of an axes.
+# The lines that mark budgets get this matplotlib `gid`, which distinguishes them from curves.
 _BUDGET = "budget"
 
 
@@ -50,8 +50,8 @@ class BudgetCurveDisplay(CurveDisplay):
       wrapped classifier and, by default, marks the number of flagged samples of X.
     - ``groups``: group of each sample, such as its day. `from_cv_results` takes none. The curve is
       the mean over groups, with k samples of each group. Recall omits groups without positives.
-    - ``share_of_groups`` (default 0.8): at each k, at least this share of groups is in the band.
-      The band shows the variation between groups, not the error of the mean.
+    - ``share_of_groups`` (default 0.8): with ``groups``, a band around the curve contains at least
+      this share of groups at each k. The band shows how groups vary, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
     4). The x axis ends at ``n_budgets`` times the largest marked k. ``n_budgets=None`` shows all k.
@@ -226,7 +226,7 @@ def _curves(gain, y_score, metric, n):
     k = np.arange(1, len(gain) + 1)
     found = Ranking.from_values(gain, y_score).curve()[1][1:]
     curves = np.stack([found, k * gain.mean(), np.cumsum(np.sort(gain)[::-1])])
-    # Repeat the last sum of small groups: they have no more samples to select.
+    # A group of fewer than n samples has no more samples to select: repeat its last sum.
     curves = np.pad(curves, ((0, 0), (0, max(0, n - len(gain)))), mode="edge")[:, :n]
     if metric == "precision":
         curves /= np.arange(1, n + 1)

@@ -16,9 +16,9 @@ from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
 class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. They take the
-    largest k, `max_k` (default 10, at most n_classes). They also take `labels`, `average`, `ties`
-    and `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. They take
+    `max_k`, the largest k (default 10). They also take `labels`, `average`, `ties` and
+    `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
     ----------

@@ -104,8 +104,8 @@ class LossComparisonDisplay(Display):
         scores : dict of str to array-like of shape (n_runs,)
             Finite scores of each loss (the key) in the same runs, at least two. Larger is better.
         overlap : float
-            Estimated correlation of two runs. Nadeau and Bengio take the share of test samples: 1 /
-            k for k folds, and `test_size` for random splits.
+            Estimated correlation of two runs. Nadeau and Bengio use the share of test samples, such
+            as 0.2 for five folds, or the `test_size` of random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
             `ax` and `kwargs` go to `plot`. The others are parameters of `LossComparisonDisplay`.
 
@@ -144,7 +144,7 @@ class LossComparisonDisplay(Display):
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            Arguments of `from_scores`. The `overlap` is that of the splits of the search.
+            Arguments of `from_scores`, such as ``overlap=0.2`` for a search with five folds.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
