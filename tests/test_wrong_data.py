@@ -262,7 +262,7 @@ def test_wrong_k_of_predict_topk_and_n_of_predict_top_raise(case):
 PARTS = {
     "a new label": ({"y": OF_FOUR + 1}, V, r"y has labels \[4\]|y has labels \[2 3 4\]"),
     "labels of another kind": ({"y": OF_FOUR.astype(str)}, (V, T), "y|label|dtype|kind"),
-    "other classes": ({"classes": [0, 1, 7]}, V, "classes must be those of the first|2 classes"),
+    "other classes": ({"classes": [0, 1, 7]}, V, "classes must be as in the first|2 classes"),
     "one class announced": ({"classes": [0]}, V, "classes must have at least 2|2 classes"),
     "NaN announced": ({"classes": [0, np.nan]}, V, "classes.*NaN"),
     "a column less": ({"X": X[:, :2]}, V, "2 features"),

@@ -81,8 +81,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
         Training stops after this number of epochs without improvement on held-out samples, and
-        keeps the best epoch. None trains all epochs, and keeps the last, or the best if that is
-        better on held-out samples by more than two standard errors of the difference.
+        keeps the best epoch. None trains all epochs, and keeps the last epoch. If the best epoch is
+        better on held-out samples by more than two standard errors, it is kept instead.
     calibration : "temperature" or None, default="temperature"
         Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
         order of classes. None does not calibrate. If `n_iter_no_change` is also None, no samples
@@ -91,7 +91,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         skorch callbacks or ``(name, callback)`` pairs. Callbacks get class indices as labels y.
     net_params : dict, default=None
         Arguments of skorch's net such as "optimizer", "compile", "module__x" and "optimizer__x", or
-        ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` changes one.
+        ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` sets an entry.
     device : str or torch.device, default="auto"
         Device of the networks. "auto" is the first GPU that torch finds, or else the CPU.
     verbose : int, default=0
@@ -117,14 +117,15 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
         One dict per epoch: `train_loss`, `dur` (seconds) and values of callbacks. `valid_score` is
-        the mean of top-1 and top-k accuracy of held-out samples. Both are balanced if the loss
-        corrects for class sizes. `valid_loss` needs `X_val`, `callbacks` or a single network.
+        the mean of top-1 and top-k accuracy of held-out samples. If the loss corrects for class
+        frequencies, each class has the same weight in `valid_score`. `valid_loss` is recorded only
+        with `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out. NaN
-        without such a network. Absent with one network, `X_val` or over 2**27 scores.
+        if no network held it out. Absent with one network, with `X_val` or for over 2**27 scores.
     oob_score_ : float
-        `score` of the out-of-fold scores. With over 2**27 scores, only a random part counts.
-        Classes of one sample do not count, so this score is too high if there are many of them.
+        `score` of the out-of-fold scores, or of a random part of over 2**27 scores. Classes with a
+        single sample are not counted. If there are many such classes, `oob_score_` is too high.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net
@@ -265,7 +266,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 if folds is None and validation is None:
                     units = "samples" if groups is None else "groups"
                     warn(
-                        f"no {units} are held out, because too few differ: predict_proba "
+                        f"no {units} are held out, because too few {units} differ: predict_proba "
                         f"is not calibrated, and the last epoch is kept. Add {units} or pass X_val"
                     )
             _fit.build(new, train, seed)
@@ -296,7 +297,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
         To train a fitted estimator further, first set a lower `learning_rate`, such as 0.001.
         You can change `batch_size`, `class_weight` and `verbose`, but no other parameters.
-        `predict_proba` keeps the calibration of `fit`, which is worse for the new scores.
+        `predict_proba` keeps the calibration of `fit`, which is less accurate for new scores.
 
         Parameters
         ----------
@@ -373,9 +374,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Estimate the probability of each class.
 
         Requires `calibration`, ``log_loss_share > 0``, or a loss of log probabilities, such as
-        "cross_entropy". The order of classes is as in `decision_function`. If the loss corrects for
+        "cross_entropy". Probabilities rank the classes like the scores. If the loss corrects for
         class frequencies, the probabilities are for equally frequent classes. With several
-        networks, the largest probability is often too low: scores of single networks calibrate it.
+        networks, the largest probability is often too low: `fit` calibrates single networks.
 
         Parameters
         ----------

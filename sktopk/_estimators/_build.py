@@ -22,7 +22,7 @@ from sktopk.modules._tabular_mlp import Members, packs_members
 
 # Networks that take a random generator instead of using torch's global one.
 OURS = (MLP, TabularMLP)
-# Most samples, and numbers, for the network's method `from_data`, which computes column scales.
+# Maximum numbers of samples and of values for `from_data`, which computes column scales.
 MOST_SHOWN, MOST_NUMBERS = 1 << 15, 1 << 27
 # Values of net_params["precision"], and the names of their data types.
 PRECISIONS = {None: None, "bf16": "bfloat16", "bfloat16": "bfloat16"}
@@ -152,7 +152,7 @@ def _build_module(module, sizes, n_members, params, generator):
         with torch.random.fork_rng(devices=[]):
             other = networks[1] if len(networks) > 1 else build()
         if _tensors(networks[0]) & _tensors(other):
-            # All networks share layers, such as a trained network: train copies.
+            # `module` returns the same layers each time, such as a trained network: train copies.
             networks = [copy.deepcopy(each) for each in networks]
     return networks[0] if n_members == 1 or packed else Members(networks)
 
@@ -162,7 +162,7 @@ def _tensors(network):
 
 
 def with_other_values(X, shown):
-    """Return the indices of rows that differ from `shown` in columns constant in `shown`."""
+    """Return the indices of rows of X with other values in columns that are constant in `shown`."""
     first, found = shown[0].numpy(), [np.zeros(0, dtype=np.intp)]
     constant = np.flatnonzero((shown == shown[0]).all(0).numpy())
     if len(shown) < X.shape[0] and len(constant) and (isinstance(X, np.ndarray) or issparse(X)):

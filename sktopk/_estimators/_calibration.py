@@ -1,4 +1,4 @@
-"""Scores of new samples: calibrated probabilities, and the distribution of unseen scores."""
+"""Calibration of probabilities, and training scores corrected to resemble new scores."""
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -20,11 +20,10 @@ def fit_calibration(scores, target, weight):
 def fit_temperature(scores, target, weight):
     """Return the slope 1 / T with the least cross-entropy of softmax(scores / T), and intercept 0.
 
-    The label of a sample has the target (n + 1) / (n + 2), and the other class with the highest
-    score has the rest. Such targets keep the slope finite if there are no errors. n is the sum of
-    the weights. If the mean weight is below 1, n is divided by it.
+    The label of a sample has the target probability (n + 1) / (n + 2). The highest-scoring other
+    class has the rest. These targets keep the slope finite if there are no errors. n is the sum of
+    the weights, divided by the mean weight if the mean is below 1.
     """
-    # CalibratedClassifierCV(method="temperature") of scikit-learn 1.8 could replace this function.
     rows = np.flatnonzero(weight)  # 0 * inf would be NaN
     scores, target, weight = scores[rows], target[rows], weight[rows]
     own, other = np.empty((2, len(scores)))
@@ -86,7 +85,7 @@ def fit_sigmoid(scores, target, weight):
 
 
 def calibrated_proba(slope, intercept, scores):
-    """Return probabilities (n_samples, n_classes). The scores (n_samples,) are of class 1."""
+    """Return probabilities (n_samples, n_classes). One-dimensional scores are for class 1."""
     calibrated = slope * scores.astype(np.float64) + intercept
     if scores.ndim == 1:
         proba = np.column_stack([expit(-calibrated), expit(calibrated)])
@@ -106,8 +105,8 @@ def scores_as_unseen(scores, unseen, target, weight):
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).
 
     The change of s is interpolated between the ranks of held-out samples, and constant beyond them.
-    The result is the mean over all members. `unseen` masks the members (at least one) that held out
-    a sample. If a class has too few different held-out scores, only members in `unseen` count.
+    The result is the mean over all members. `unseen` marks the members (at least one) that
+    held out a sample. If a class has too few different held-out scores, only these members count.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):
@@ -125,7 +124,7 @@ def scores_as_unseen(scores, unseen, target, weight):
 
 
 def _rounded(scores):
-    """Return scores of nine digits. Scores of equal samples can differ by rounding errors."""
+    """Round scores to nine digits, because rounding errors can separate scores of equal samples."""
     unit = max(np.abs(scores).max(initial=0.0), 1e-300)
     return np.round(scores / unit, 9) * unit
 

@@ -1,4 +1,4 @@
-"""The steps of a fit after the training: warnings, threshold, calibration, out-of-fold scores."""
+"""Steps of `fit` after the training: warnings, threshold, calibration, out-of-fold scores."""
 
 import numpy as np
 import torch
@@ -38,14 +38,14 @@ def check_scores(clf, data):
         found = topk_accuracy_score(data.target[rows], task.decide(scores), **settings)
         if found < min(1, chance + 3 * np.sqrt(chance * (1 - chance) / n_rows)):
             warn(
-                f"The balanced top-{clf.k_} accuracy in training ({found:.3g}) is about that of "
-                f"random labels ({chance:.3g}): raise log_loss_share, or lower learning_rate"
+                f"The balanced top-{clf.k_} accuracy in training ({found:.3g}) is about as low "
+                f"as for random labels ({chance:.3g}): raise log_loss_share, or lower learning_rate"
             )
 
 
 def check_learned(clf, data, totals):
     """Warn if a ranking is hardly better than constant scores."""
-    # Up to 3000 samples of each class stand for all: losses of pairs are quadratic in their number.
+    # Use at most 3000 samples of each class, because losses of pairs take quadratic time.
     rows = np.concatenate([np.flatnonzero(data.target == c)[:3000] for c in (0, 1)])
     target, total = data.target[rows], np.bincount(data.target, data.weight)
     weight = (total / np.bincount(target))[target]
@@ -83,7 +83,7 @@ def finish(clf, data, validation=None, folds=None, totals=None):
 
 
 def finish_out_of_fold(clf, data, folds):
-    """Set `threshold_`, `calibration_` and `oob_*` by scores of networks that held out a sample."""
+    """Set `threshold_`, `calibration_` and `oob_*` from out-of-fold scores."""
     net, task, n_samples = clf.net_, clf._task_, len(data.y)
     n_scores = n_samples * task.n_outputs
     if n_scores > MOST_SCORES:

@@ -1,4 +1,4 @@
-"""The steps of a fit until the end of the training. They set attributes of a new estimator."""
+"""Steps of `fit` before and during the training. They set attributes of a new estimator."""
 
 import copy
 
@@ -66,7 +66,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
     else:
         found = clf.classes_ if resumed else clf._check_classes(joined(np.unique(data.y))[0])
     if resumed and not np.array_equal(found, clf.classes_):
-        raise ValueError(f"classes must be those of the first call, {clf.classes_}; got {found}")
+        raise ValueError(f"classes must be as in the first call, {clf.classes_}; got {found}")
     clf.classes_ = found
     if not resumed:
         clf.n_estimators_ = n_networks(clf)
@@ -112,7 +112,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
 
 
 def columns_with_missing(X):
-    """Return the indices of columns that have missing values, and of those that have others."""
+    """Return the indices of columns with missing values, and of columns with other values."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
@@ -165,14 +165,14 @@ def n_networks(estimator):
     if n_classes <= MOST_CLASSES:
         return NETWORKS
     warn(
-        f'n_estimators="auto" trains one network instead of {NETWORKS} for {n_classes} classes '
-        f"(more than {MOST_CLASSES}): for an ensemble set {NETWORKS}, else 1"
+        f'n_estimators="auto" trains one network instead of {NETWORKS}, because y has {n_classes} '
+        f"classes (more than {MOST_CLASSES}). Set n_estimators to {NETWORKS} (an ensemble) or 1"
     )
     return 1
 
 
 def hold_out(clf, data, seed):
-    """Return training samples, held-out samples (one network) or None, folds (several) or None."""
+    """Return (train, held_out, folds). `held_out` is for a single network, `folds` for several."""
     order, target = data.order(seed), data.target
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
@@ -295,7 +295,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Train the network. Return the KeyboardInterrupt that ended it (or None), and the `Totals`."""
+    """Return the KeyboardInterrupt that ended the training (or None), and totals of weights."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     batches = make_batches(
@@ -314,7 +314,7 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
         seen=(clf._class_total_[task.order], clf._n_seen_) if resumed else None,
     )
     if folds is not None:
-        # Sort labels, weights and groups by fold, like the samples in `HeldOut` (no copy of X).
+        # Sort labels, weights and groups by fold, because `HeldOut` sorts the samples by fold.
         X, others = HeldOut(data.X, folds), (data.y, data.weight, data.groups, target)
         unseen = Samples(X, *(None if each is None else each[X.index] for each in others))
     if unseen is not None:
@@ -342,8 +342,8 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
-    With folds, the held-out samples are part of the encoded training samples `rows`. The loss takes
-    as long as training steps. If `totals` is None, it is not computed.
+    With folds, the held-out samples are read from `rows`, if these are encoded training samples. If
+    `totals` is None, the loss is not computed, because it takes as long as a training step.
     """
     # The scores of different networks are not compared, and need not be in memory together.
     parts = [(slice(None), None)] if folds is None else unseen.X.parts
@@ -352,7 +352,7 @@ def values_of(task, unseen, folds, totals, rows):
 
     def values(net):
         found, losses, shares = [], [], []
-        # Balance the classes of all parts together. Unknown labels (-1) are a class of their own.
+        # Balance the classes of all parts together. Unknown labels (-1) form one more class.
         balanced = task.calibration_weights(unseen.target % (len(task.classes) + 1), unseen.weight)
         columns = unseen.target, unseen.weight, unseen.groups, balanced
         for own, members in parts:

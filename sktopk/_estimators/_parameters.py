@@ -1,4 +1,4 @@
-"""Signature and docstring of estimators with a network, and their dicts of parameters."""
+"""Signatures and docstrings of estimators with a network, and checks of their parameters."""
 
 import inspect
 import re
@@ -33,7 +33,7 @@ FEEDING = ("criterion", "dataset", "iterator_train", "iterator_valid", "train_sp
 FEEDING += ("warm_start", "use_caching", "predict_nonlinearity")
 # Arguments of the DataLoaders that read a Dataset: iterator_train__num_workers, ...
 LOADING = ("num_workers", "prefetch_factor", "multiprocessing_context", "timeout", "worker_init_fn")
-# Names of the callbacks that the net has without the user's.
+# Names that users cannot give to callbacks, because the net has callbacks with these names.
 TAKEN = ("epoch_timer", "train_loss", "validation", "progress")
 # `set_params(module__x=1)` sets the entry "module__x" of the dict `net_params`, and so on.
 ROUTED = {

@@ -42,7 +42,7 @@ class RankingClassifier(BaseNetClassifier):
         Otherwise, None chooses one of the labels, with a warning: set `pos_label` instead.
     log_loss_share : float, default=0.8
         Weight of cross-entropy in the training loss, in [0, 1]. The classifier's own loss has the
-        rest. The references use 0, but if classes overlap, all scores may then be nearly equal.
+        rest. With 0, as in the references, scores can be nearly equal if the classes overlap.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba` on held-out samples: "sigmoid" is a sigmoid of the score
         (Platt). With None, `predict_proba` needs ``log_loss_share > 0``. If both `calibration` and
@@ -50,8 +50,8 @@ class RankingClassifier(BaseNetClassifier):
     module : callable, default=TabularMLP
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
-        encodes numerical columns in 8 bins. Other networks need scaled data, or start with
-        :class:`~sktopk.modules.TableEncoder`. A `module` with `n_members` builds all networks.
+        encodes numerical columns in 8 bins. Other networks need scaled data, or must start with
+        :class:`~sktopk.modules.TableEncoder`. A `module` taking `n_members` builds all networks.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
@@ -145,8 +145,8 @@ class RankingClassifier(BaseNetClassifier):
     ) -> Self:
         """Train for one epoch on a part of the data, at a constant learning rate.
 
-        `threshold_` is computed from the same part. A rank such as k counts among the samples of
-        all calls so far. A sample that is passed twice counts twice.
+        Each call computes `threshold_` from its own samples. The parameter k is a rank among the
+        samples of all calls so far. A sample that is passed twice counts twice.
 
         Parameters
         ----------
@@ -301,11 +301,12 @@ class TopClassifier(RankingClassifier):
     Parameters
     ----------
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        Function l(z) in the loss. "quadratic" is max(0, 1 + z)^2 as in [1]_, "hinge" is
-        max(0, 1 + z), and "logistic" is log2(1 + exp z).
+        Loss l(z) of a score on the wrong side of the threshold by z. "quadratic" is
+        max(0, 1 + z)^2 as in [1]_, "hinge" is max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
-        Number of hard examples per network, from earlier minibatches, to estimate t: samples with
-        the highest scores or, if t depends on positives only, positives with the lowest. 0: none.
+        Number of hard examples that each network keeps from earlier minibatches to estimate the
+        threshold. They are the samples with the highest scores. If only positives determine the
+        threshold, they are the positives with the lowest scores. 0 keeps none.
 
     References
     ----------
@@ -339,7 +340,7 @@ class TopClassifier(RankingClassifier):
         return float(parts[of].sum())
 
     def _check_rank(self, groups):
-        """Warn if k is larger than the number of samples among which it is a rank."""
+        """Warn if the rank k exceeds the number of samples that are ranked."""
         of = self._threshold().of
         most, what = max(1, int(self._total(of) * (1 + 1e-9))), {"all": "samples"}.get(of, of)
         for name, k in {"k": self.k, "loss__k": (self.loss_params or {}).get("k")}.items():
@@ -362,7 +363,7 @@ class TopClassifier(RankingClassifier):
 
 
 def cuts(scores, positive, weight):
-    """Return the distinct scores s, and the total weights of positives and of all samples >= s."""
+    """Return distinct scores s, and the weights of positives and of all samples at or above s."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

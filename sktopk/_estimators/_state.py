@@ -29,7 +29,7 @@ from ._fit import check_device
 DTYPES = ("float32", "float64")
 # A network from a file may have this number of tensor elements in addition to its weights.
 _MORE_NUMBERS = 1 << 22
-# Parameters that `partial_fit` reads in every call. It uses all others as in the first call.
+# Parameters that `partial_fit` reads in every call. All others keep their first values.
 READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
 
 
@@ -86,7 +86,7 @@ def copied_net(net, task):
 
 
 def set_rate(net, rate):
-    """Change the learning rate, except for layers with a learning rate of their own."""
+    """Change the learning rate, except for layers with a separate rate."""
     net.lr, state = rate, net.optimizer_.state_dict()
     net.initialize_optimizer()
     for group, fresh in zip(state["param_groups"], net.optimizer_.param_groups, strict=True):
@@ -115,7 +115,7 @@ def unpacked(estimator, net):
                 device = check_device(estimator.device)
             except ValueError:  # this machine does not have the device
                 device = torch.device("cpu")
-            # With the same seed, the network draws the same constants that it does not store.
+            # Use the same seed, because the network may draw constants that it does not store.
             seed = seed_of(net.get("generator"))
             built = build_net(new, new._task_, net["dtypes"], seed, device)
         state = mapped({k: each for k, each in net.items() if k != "dtypes"}, to_tensor)
@@ -126,7 +126,7 @@ def unpacked(estimator, net):
 
 
 class _NoLargerThan(TorchFunctionMode):
-    """Context manager: networks built from parameters in a file are no larger than `weights`."""
+    """Context manager that raises ValueError if a network is much larger than its `weights`."""
 
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 
@@ -134,7 +134,7 @@ class _NoLargerThan(TorchFunctionMode):
         super().__init__()
         weights = weights.values() if isinstance(weights, dict) else ()
         self.left = _MORE_NUMBERS + 2 * sum(np.size(each) for each in weights)
-        # A user's module, which `load` must trust, may build more, and keep only some layers.
+        # Set no limit for a user's module, which may build more layers than it keeps.
         module = getattr(module, "func", module)  # of functools.partial
         home = getattr(module, "__module__", None) or type(module).__module__
         self.left = self.left if home.partition(".")[0] in ("sktopk", "torch") else math.inf

@@ -210,8 +210,8 @@ def groups_of_both(positive, groups):
 def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
-    The FPR of i is the share of negatives that score higher than i. Ties count one half. Lower FPRs
-    are set to :math:`1 / n_-`: below this rate, only the highest negative matters.
+    The FPR of i is the share of negatives that score higher than i. Ties count one half. An FPR
+    below :math:`1 / n_-` is set to this value: below it, only the highest negative matters.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

@@ -39,7 +39,7 @@ class PatMatClassifier(TopClassifier):
 
     This is Pat&Mat [1]_ with an exact quantile as threshold: t is the j-th highest of the n scores.
     Choose a tau that is at least the share of positives, or use :class:`RecallAtFPRClassifier`.
-    With a smaller tau, t can be a positive's score: the loss is then low if all positives tie.
+    With a smaller tau, the loss is already low if all positives have the same score.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the j-th highest training score and the next lower score. `predict` may select more or less than
@@ -77,7 +77,7 @@ class PatMatNPClassifier(TopClassifier):
 
     This is the Neyman-Pearson form of Pat&Mat [1]_. It maximizes the true positives at a
     false-positive rate of about tau. The threshold t is the j-th highest of the :math:`n_-` scores
-    of negatives. In :class:`RecallAtFPRClassifier`, t depends on several negatives near it.
+    of negatives. In :class:`RecallAtFPRClassifier`, t depends on several negatives.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at the rate tau. `threshold_`
     is between the j-th highest training score of a negative and the next lower training score.
@@ -112,7 +112,7 @@ class RecallAtFPRClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
 
-    The equation with :math:`\varphi`, which is `fpr`, defines the threshold t. With the hinge, the
+    The second equation defines the threshold t, where :math:`\varphi` is `fpr`. With the hinge, the
     loss is the optimum of a linear program (:func:`sktopk.losses.recall_at_fpr_loss`). The
     quadratic surrogate gives the original Pat&Mat-NP, which [1]_ cites as its reference 2.
 
@@ -125,9 +125,9 @@ class RecallAtFPRClassifier(TopClassifier):
     fpr : float, default=0.01
         Largest share of the negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
-        Function l(z) in the loss. "hinge" is max(0, 1 + z), "quadratic" is its square, and
-        "logistic" is log2(1 + exp z). With "hinge", the loss takes less than half the time, because
-        the threshold t then has a closed form.
+        Loss l(z) of a score on the wrong side of the threshold by z. "hinge" is max(0, 1 + z),
+        "quadratic" is its square, and "logistic" is log2(1 + exp z). The hinge takes less than half
+        the time, because the threshold then has a closed form.
 
     See Also
     --------

@@ -25,7 +25,7 @@ class BatchClassifier(RankingClassifier):
     Parameters
     ----------
     margin : float, default=1.0
-        Above 0. Samples at least `margin` on the correct side of the threshold have no loss.
+        Above 0. Samples on the correct side of the threshold by at least `margin` have no loss.
 
     References
     ----------
@@ -47,8 +47,8 @@ class AUCClassifier(BatchClassifier):
         \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
         \ell\bigl(f(x_j) - f(x_i)\bigr)
 
-    With the hinge as l, the mean is the linear program :func:`sktopk.losses.pairwise_auc_loss`
-    [1]_. For several classes, use ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
+    With the hinge, the loss is the linear program :func:`sktopk.losses.pairwise_auc_loss` [1]_. For
+    several classes, use ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
 
     `score` is the area under the ROC curve. `threshold_` maximizes the true-positive rate minus the
     false-positive rate on the training set.
@@ -56,7 +56,7 @@ class AUCClassifier(BatchClassifier):
     Parameters
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        Function l of a negative's score minus a positive's score. "squared_hinge" is "quadratic".
+        Loss l of a negative's score minus a positive's score. "squared_hinge" equals "quadratic".
     margin : float, default=1.0
         Difference of two scores, above 0. With the hinge, a pair of a positive and a negative has
         no loss if the positive scores higher by at least `margin`.
@@ -98,15 +98,15 @@ class FScoreClassifier(BatchClassifier):
         F_\beta = \frac{(1 + \beta^2) \, \text{TP}}
         {(1 + \beta^2) \, \text{TP} + \beta^2 \, \text{FN} + \text{FP}}
 
-    The loss :func:`sktopk.losses.fbeta_loss` is an upper bound of 1 - F, with sums of hinge losses
-    for the numbers of errors. The bound is the optimum of a linear-fractional program [1]_.
+    The loss :func:`sktopk.losses.fbeta_loss` is an upper bound of 1 - F, in which sums of hinge
+    losses replace FN and FP. The bound is the optimum of a linear-fractional program [1]_.
 
     `score` is the F-score of `predict`. `threshold_` maximizes the F-score on the training set.
 
     Parameters
     ----------
     beta : float, default=1.0
-        Weight of recall relative to precision, positive.
+        Positive weight of recall relative to precision.
     """
 
     beta: float = 1.0
@@ -142,7 +142,7 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
-    with a precision >= p on the training set (if there is none: with the highest precision).
+    with a precision >= p on the training set, or else the value with the highest precision.
 
     Parameters
     ----------

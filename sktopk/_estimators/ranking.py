@@ -76,7 +76,7 @@ class TopPushKClassifier(TopClassifier):
     Parameters
     ----------
     k : int, default=5
-        The threshold t is the k-th highest score of the negatives. With fewer, it is the lowest.
+        The threshold is the k-th highest score of the negatives, or the lowest if there are fewer.
 
     Attributes
     ----------
@@ -166,8 +166,8 @@ class ThresholdClassifier(TopClassifier):
     Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
 
     `score` depends on `errors`: the share of positives at or above t ("false_negatives"), the share
-    of negatives below t ("false_positives"), or their weighted mean (dict). Its t is computed from
-    the scored samples. `threshold_` is between t of the training set and the next lower score.
+    of negatives below t ("false_positives"), or their weighted mean (dict). `score` computes t from
+    the samples in X. `threshold_` is between t of the training set and the next lower score.
 
     Parameters
     ----------
@@ -177,8 +177,8 @@ class ThresholdClassifier(TopClassifier):
         :class:`sktopk.losses.SurrogateQuantile`. Their `k` is a rank in the whole training set. A
         function must return a t that increases by c if all scores increase by c.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        Errors in the loss: positives below t or negatives above t. For both, pass a dict: for
-        lambda_1 = 0.1 and lambda_2 = 0.9, ``{"false_positives": 0.1, "false_negatives": 0.9}``.
+        Errors in the loss: positives below t or negatives above t. For both, pass a dict of weights
+        lambda_1 and lambda_2, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
 
     See Also
     --------

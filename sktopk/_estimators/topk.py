@@ -36,17 +36,18 @@ class TopKClassifier(BaseNetClassifier):
 
     `fit` minimizes the mean of a loss :math:`L_k(f(x), y)`, which is small if the label is among
     the k classes with the highest scores. By default, the loss is mixed with cross-entropy. The
-    top-k accuracy is then about that of cross-entropy alone, even if training labels are wrong.
+    top-k accuracy is then about the same as with cross-entropy, even if some labels are wrong.
 
-    A top-k loss without cross-entropy is better for small or linear networks if only the top-k
-    accuracy matters. If some classes are rare, losses for long-tailed classes are better. A fit of
-    10 000 samples with 50 columns takes about 7 seconds on one CPU core.
+    For linear models, a top-k loss without cross-entropy (``log_loss_share=0``) can be better. If
+    some classes are rare, losses for long-tailed classes are better. A fit of 10 000 samples with
+    50 columns takes about 7 seconds on one CPU core.
 
     Parameters
     ----------
     loss : str, nn.Module or callable, default="smooth_topk"
-        Training loss: a name, function or module ``loss(scores, target)``. To use weights, it must
-        take `sample_weight` and return the weighted mean, or be a module with a `reduction`.
+        Training loss: a name, function or module ``loss(scores, target)``. With sample weights, the
+        loss must take `sample_weight` and return the weighted mean. Instead, a function can take
+        `reduction`, and a module can have the attribute `reduction`.
 
         Names: "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,
@@ -141,8 +142,8 @@ class TopKClassifier(BaseNetClassifier):
         Returns
         -------
         score : float
-            Share of samples whose label is among the k classes of highest score. Ties at rank k
-            give the mean over random tie-breaking. NaN, with a warning, if all weights are 0.
+            Share of samples whose label is among the `k_` classes with the highest scores. Ties
+            count as the mean over random tie-breaking. NaN, with a warning, if all weights are 0.
         """
         now, scores = self._scored(X)
         y_score, y = now._task_.decide(scores, now), own_labels(X, y, needed=True)
@@ -196,7 +197,7 @@ class TopKClassifier(BaseNetClassifier):
         return self.log_loss_share > 0 or getattr(named_like(self.loss), "models_proba", False)
 
     def _warn_of_ignored(self, used):
-        """Warn of parameters that the loss ignores and that have another value than the default."""
+        """Warn if the user has set `tau` or `sigma`, but the loss does not use this parameter."""
         for name in ("tau", "sigma"):
             value = getattr(self, name)
             if name not in used and value != getattr(type(self), name):
@@ -209,10 +210,10 @@ class TopKClassifier(BaseNetClassifier):
         n_classes, loss = len(self.classes_), name_or_loss(self.loss)
         named = OF_LABELS[loss] if isinstance(loss, str) else named_like(loss)
         k = max(self.k) if isinstance(self.k, dict) else self.k
-        # Not for copies, and not in later calls of `partial_fit`, which would repeat the warnings.
+        # Set `k_` and warn only once: copies and later calls of `partial_fit` have `k_` already.
         if is_first := not hasattr(self, "k_"):
             self.k_ = min(int(k), n_classes - 1)
-            # The default k is reduced without a warning, unless it is equal to n_classes.
+            # Do not warn if the default k is above n_classes, because the user did not choose k.
             if self.k_ < k and (self.k != type(self).k or k == n_classes):
                 warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
             self._warn_of_ignored(named.params if isinstance(loss, str) else ())

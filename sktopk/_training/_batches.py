@@ -50,14 +50,12 @@ def csr_tensor(X):
 class Rows:
     """Samples of X as tensors, indexed by a slice or a tensor of sample indices.
 
-    X is not modified. Writeable arrays are wrapped without a copy. Samples of sparse matrices and
-    read-only memory maps are copied on access: memory never holds a second copy of X.
+    X is not modified. Samples of sparse matrices and read-only memory maps are copied when indexed.
 
     `resident` copies X to `device` once, if X is a dense array in memory that fits in
-    `RESIDENT_SHARE` of the device's free memory. Other samples are copied when indexed. With
-    `sparse`, samples of a CSR matrix are `SparseRows` if these are faster. `read` reads a Dataset
-    with torch's DataLoader, and `loading` has the arguments. With `encoded`, X has the outputs of
-    the network's encoder.
+    `RESIDENT_SHARE` of the device's free memory. With `sparse`, samples of a CSR matrix are
+    `SparseRows` if these are faster. `read` reads a Dataset with torch's DataLoader, and `loading`
+    has the arguments. With `encoded`, X has the outputs of the network's encoder.
     """
 
     def __init__(
@@ -149,12 +147,12 @@ class MiniBatches:
     """Iterable over the minibatches of an epoch, see `Batch`.
 
     A GPU computes and copies at the same time. Sample indices are copied at the start of an epoch.
-    Samples that are not on the GPU are copied while the GPU computes the previous minibatch. Only
-    then are the hard examples known, so they are copied later.
+    Samples that are not on the GPU are copied while the GPU computes the previous minibatch. Hard
+    examples are known only after this computation, so they are copied later.
 
     `holds_out` is None or a mask (n_members, n_samples): True for samples that a network does not
-    draw. `least_drawn` is `LEAST_DRAWN`, 0 (all networks draw equally many samples) or inf (each
-    draws all its samples). `hard` has the indices of hard examples: (n_members, up to n_hard).
+    draw. `least_drawn` replaces `LEAST_DRAWN`. With 0, all networks draw the same number of
+    samples. With inf, each network draws all its samples. `hard` has the indices of hard examples.
     """
 
     def __init__(
@@ -184,7 +182,7 @@ class MiniBatches:
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
     def fetched(self):
-        """Yield per minibatch: sample indices, drawn positions, their number, samples or None."""
+        """Yield for each minibatch: sample indices, drawn positions, how many, samples or None."""
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
@@ -251,7 +249,7 @@ class MiniBatches:
 
 
 def members_by_length(lengths):
-    """Return pairs (members, length): the networks that draw `length` samples, if above 0."""
+    """Return pairs (members, length) of networks that draw the same number of samples."""
     if len({*lengths}) == 1:
         return [(slice(None), lengths[0])]
     drawn = sorted({*lengths} - {0})
@@ -319,8 +317,8 @@ def make_batches(
     """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
 
     `target` has class indices. `min_positives` is the smallest number of samples of class 1 per
-    minibatch, or None. `seen`, if given, has the weight of each class and the number of samples of
-    all calls of `partial_fit`, which replace those of this call.
+    minibatch, or None. `seen` is None, or has the weight of each class and the number of samples in
+    all calls of `partial_fit`. Both replace the totals of this call.
     """
     n_samples, device = len(target), rows.device
     of_groups, least_drawn, holds_out, fold = None, LEAST_DRAWN, None, None
@@ -362,12 +360,12 @@ def make_batches(
 
 
 def totals_of(place, weight, shape, device, drawn=None, seen=None):
-    """Return the `Totals` of each part of the samples. `shape` is (n_parts, n_classes).
+    """Return the `Totals` (sums and means of sample weights) of each part of the samples.
 
-    `place` has the part and the class of each sample, as a flat index of an array of this shape.
+    `place` has the part and class of each sample, as a flat index of `shape` (n_parts, n_classes).
     With a mask `drawn` (n_members, n_parts), return totals of the parts that each network draws.
     """
-    values = weight > 0, weight, None  # numbers with weights, sums of weights, numbers
+    values = weight > 0, weight, None  # numbers of weights > 0, sums, numbers of samples
     count, weight_of, n = (np.bincount(place, w, math.prod(shape)).reshape(shape) for w in values)
     if drawn is not None:
         # Add the drawn folds of each network: subtraction of the held-out fold would be less exact.

@@ -21,7 +21,6 @@ HOLD_OUT = "pass X_val and y_val, or set calibration or n_iter_no_change"
 
 
 def copied_weights(module):
-    """Return a copy of the state dict of a module."""
     return copy.deepcopy(dict(module.state_dict()))
 
 
@@ -55,10 +54,10 @@ class Validation(Callback):
     """Score held-out samples after each epoch, and choose the epoch whose weights are kept.
 
     After `patience` epochs without improvement, training stops, and the best epoch is kept. Without
-    `patience`, the last epoch is kept, unless the best is better by more than two standard errors.
+    `patience`, the last epoch is kept, or the best if it is better by over two standard errors.
 
-    ``values(net)`` returns three arrays with one entry per held-out sample, and the mean loss or
-    None. The entries are the value (larger is better), the weight and the number of the cluster.
+    ``values(net)`` returns three arrays and the mean loss or None. For each held-out sample, the
+    arrays have a value (larger is better), the sample weight and the number of its cluster.
     Samples of a cluster are equal or belong together: the standard error counts them as one.
     """
 
@@ -101,7 +100,6 @@ class Validation(Callback):
             net.module_.load_state_dict(self.weights_)
 
     def state_dict(self):
-        """Return the state for a checkpoint."""
         state = {"epoch": self.epoch_, "keeps_best": self.keeps_best_, "weights": self.weights_}
         best = None if self.best_ is None else torch.from_numpy(self.best_)
         return state | {"best": best, "best_loss": self.best_loss_}

@@ -120,10 +120,9 @@ class Run:
 class Net(NeuralNetClassifier):
     """skorch's net with custom minibatches and losses, trained on labels 0, 1, 2, ...
 
-    `train` replaces skorch's `fit`. skorch treats Ctrl-C as a normal end of training. skorch also
-    reads the loss from the device in every step, which takes a tenth of the training time. `train`
-    reads losses once per epoch, and `history` has their mean. `train_step` trains all networks at
-    once, each with its own samples.
+    `train` replaces skorch's `fit`, which treats Ctrl-C as a normal end of training. skorch reads
+    the loss from the device in every step. `train` saves a tenth of the time: it reads losses once
+    per epoch. `train_step` trains all networks at once, each with its own samples.
     """
 
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):
@@ -192,7 +191,7 @@ class Net(NeuralNetClassifier):
         return [("epoch_timer", EpochTimer()), *log]
 
     def fit(self, *args, **kwargs):
-        raise TypeError("net_ cannot be trained alone: call fit or partial_fit of the estimator")
+        raise TypeError("net_ cannot be trained directly: call fit or partial_fit of the estimator")
 
     partial_fit = fit
 
@@ -328,7 +327,7 @@ class Net(NeuralNetClassifier):
         def closure():
             self.optimizer_.zero_grad()
             scores = self._scores_of_members(batch)
-            # Minimize the sum over networks, so that each one trains as it would alone.
+            # Minimize the sum of the losses: each network then trains independently of the others.
             loss, threshold = self._loss_of_batch(scores, batch)
             loss.backward()
             for callback in listeners:

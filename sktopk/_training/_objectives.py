@@ -2,7 +2,7 @@
 
 An objective is called as ``objective(scores, target, weight, drawn)``. It returns one loss for each
 network. Scores have shape (n_members, n_samples, n_outputs). Target and weight have shape
-(n_members, n_samples). Weights are in float64 and may have any unit; None means 1. `drawn` is a
+(n_members, n_samples). Weights are in float64 and may have any scale; None means 1. `drawn` is a
 :class:`Drawn`. Autograd computes the gradients. Objectives keep only results of the last call.
 """
 
@@ -32,7 +32,7 @@ class Totals:
     unit: torch.Tensor  # mean of all weights: (n_members,)
 
     def of(self, members):
-        """Return the columns of some networks."""
+        """Return the `Totals` of some networks, given by their indices."""
         return Totals(self.weight[:, members], self.mean[:, members], self.unit[members])
 
 
@@ -82,7 +82,7 @@ class Objective(nn.Module):
 
 
 def mean_loss(losses, weight, drawn):
-    """Return each network's mean loss, with weights of mean 1 over its training samples."""
+    """Return each network's mean loss. Weights are divided by their mean over its training set."""
     if weight is None:
         return losses.mean(1)
     scale = (weight / drawn.totals.unit.unsqueeze(1)).to(losses.dtype)
@@ -91,7 +91,7 @@ def mean_loss(losses, weight, drawn):
 
 
 def positive_totals(totals):
-    """Return class weights (n_members, n_classes). An empty class gets the least other weight."""
+    """Return total weights (n_members, n_classes). An empty class gets the smallest other total."""
     weight = totals.weight.T
     least = torch.where(weight > 0, weight, torch.inf).amin(1, keepdim=True)
     return torch.where(weight > 0, weight, least)
@@ -124,10 +124,10 @@ class SampleLoss(Objective):
 class CrossEntropy(Objective):
     r"""Cross-entropy of :math:`\alpha s + \tau \log \pi`, with label smoothing.
 
-    Here s are the scores and :math:`\pi` the frequencies in training or `class_counts`. Mixtures of
-    losses that scale cosines use :math:`\alpha \ne 1`, of losses that correct for frequencies
-    :math:`\tau \ne 0`. Smoothed labels then also raise the scores of rare classes, which increases
-    accuracy on long tails (benchmarks/results/label_tasks.md).
+    Here s are the scores and :math:`\pi` the class frequencies in training or `class_counts`.
+    :math:`\alpha` is not 1 if the other loss scales cosines. :math:`\tau` is not 0 if that loss
+    corrects for class frequencies. Smoothed labels then also raise scores of rare classes, which
+    increases accuracy on long tails (benchmarks/results/label_tasks.md).
     """
 
     def __init__(self, scale=1.0, tau=0.0, class_counts=None):
@@ -163,9 +163,9 @@ class TwoClassCrossEntropy(Objective):
 
 
 def proportional(positive, totals):
-    """Return factors that give the classes the proportions of each network's training set.
+    """Return sample factors that give the classes their proportions in each network's training set.
 
-    Over the classes with samples, the sum of the factors times the weights is about 1.
+    If a minibatch has both classes, its sum of factors times weights is about 1.
     """
     n_samples, n_positives = positive.shape[1], positive.sum(1)
     # Estimate the weight of each class in the minibatch: its number of samples times `totals.mean`.
@@ -184,9 +184,8 @@ class TopLoss(Objective):
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
 
     where :math:`N_c` is the total weight of the class in the training set, and W is the total
-    weight in the minibatch. The threshold is exact if it lies among the hard examples. Otherwise,
-    it is an estimate of the same quantile. New samples with very high scores also get the factor,
-    because they stand for samples that were not drawn. Only new samples count as errors.
+    weight in the minibatch. The threshold is exact if it is a hard example's score, and else an
+    estimate of the same quantile. Only new samples count as errors.
 
     Each minibatch recomputes the scores of the hard examples, so that the gradient is correct
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). Lists of samples have no hard examples.
@@ -203,7 +202,7 @@ class TopLoss(Objective):
         super().__init__()
         self.threshold, self.surrogate, self.n_hard = threshold, SURROGATES[surrogate], n_hard
         self.kinds = check_errors(errors)
-        # Not fixed: a user's function, and quantiles of surrogates other than hinge (Newton steps).
+        # Operations vary in a user's function, and in Newton steps for other surrogates than hinge.
         is_ours = hasattr(threshold, "of")
         self.is_fixed = is_ours and getattr(threshold, "surrogate", "hinge") == "hinge"
 
@@ -335,7 +334,7 @@ class CustomLoss(Objective):
             return torch.stack([self._value(s, y, None) for s, y in each])
         weight = (weight / drawn.totals.unit.unsqueeze(1)).to(scores.dtype)
         each = zip(scores, target, weight, strict=True)
-        # Multiplied by the mean weight, the weighted mean is the weighted sum per sample.
+        # The weighted mean times the mean weight is the weighted sum, divided by n_samples.
         return torch.stack([self._value(s, y, w) * w.mean() for s, y, w in each])
 
     def _value(self, scores, target, weight):

@@ -19,7 +19,7 @@ _stream = cache(torch.cuda.Stream)
 
 
 def can_record(net, batches):
-    """Return whether each step runs the same operations, all on the GPU and known to sktopk."""
+    """Return whether each step runs the same operations on the GPU, and no code of the user."""
     layers = list(net.module_.modules())
     return (
         batches.rows.resident
@@ -44,8 +44,8 @@ class Recorder:
 
     For a small network, the GPU computes the operations of a step in about a tenth of the time that
     Python needs to start them. A graph starts all operations at once. It always uses the same
-    memory, to which each minibatch is copied. Minibatches of another shape need another graph. So
-    do changed parameters of the optimizer, but not a changed learning rate.
+    memory, to which each minibatch is copied. Minibatches of another shape and changed parameters
+    of the optimizer need another graph. A changed learning rate does not.
     """
 
     def __init__(self, net, batches):

@@ -37,14 +37,14 @@ def objective(
 
     where L is the `loss` of the scores s, and h_L is its `hessian`. The log loss has the gradient
     g', the Hessian h' and the weight a, which is `log_loss_share`. L ranks only samples near its
-    threshold. The log loss ranks all. If L corrects for class frequencies, the log loss does, too.
-    The factor c gives both gradients the same size. If a < 1, each h is at least 0.001 times the
-    mean h, times the sample's weight divided by the mean weight.
+    threshold. The log loss ranks all samples. If L corrects for class frequencies, the log loss
+    does, too. The factor c gives both gradients the same size. If a < 1, each h is at least 0.001
+    times the mean h, multiplied by the sample weight relative to the mean weight.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
     add ``initial_score(y)`` to predictions. With several classes, pass ``np.tile(initial_score(y),
-    (len(y), 1))``, unless L corrects for class frequencies. CatBoost passes chunks, but L needs all
-    samples.
+    (len(y), 1))``. If L corrects for class frequencies, pass no `init_score`. CatBoost cannot use
+    the objective, because it passes chunks of the samples, but L needs all samples.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Objective:
         return gradient, np.maximum(hessian, floor if hessian.ndim == 1 else floor[:, None])
 
     def _log_prior(self, target, score, weight):
-        """Return what the loss adds to the scores. Without it, log loss would undo a correction."""
+        """Return what the loss adds to the scores to correct for class frequencies, or 0."""
         named = named_like(self.loss)
         if not getattr(named, "log_prior", False) or self.log_loss_share == 1 or score.ndim < 2:
             return 0.0
@@ -154,7 +154,7 @@ class Objective:
         value = loss_function(self.loss)(scores, torch.from_numpy(target), **params)
         if not isinstance(value, torch.Tensor) or value.ndim or not value.requires_grad:
             came = f"shape {tuple(getattr(value, 'shape', ()))} from a {type(value).__name__}"
-            raise ValueError(f"loss={self.loss!r} must give a gradient of one number; got {came}")
+            raise ValueError(f"loss={self.loss!r} must return a scalar with a gradient; got {came}")
         gradient = curvature = None
         if self.hessian != "gradient":
             gradient, curvature = _curvature(value, scores)
@@ -188,7 +188,7 @@ class Objective:
 
 
 def _curvature(value, scores):
-    """Return gradient and "curvature" Hessian. A zero Hessian is None; both are if undefined."""
+    """Return gradient and "curvature" Hessian. None replaces undefined values and zero Hessians."""
     found = curvature = None
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)

@@ -57,7 +57,7 @@ class NormalizedLinear(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw new random directions."""
+        """Draw new random weight vectors."""
         nn.init.normal_(self.weight, generator=generator)
         with torch.no_grad():
             self.weight.copy_(_normalize(self.weight))

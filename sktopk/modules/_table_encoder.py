@@ -19,7 +19,7 @@ _MIN_BIN_WIDTH = 1e-6
 
 
 class TableEncoder(nn.Module):
-    r"""Encoder of tabular data, the first layer of :class:`TabularMLP` and of networks of your own.
+    r"""Encoder of tabular data, the first layer of :class:`TabularMLP` or of your own network.
 
     Columns x are scaled to z by their quartiles q, and smoothly clipped [2]_. Columns with more
     than two distinct values can also be encoded in bins. A bin t with edges b is encoded as e [1]_:
@@ -39,8 +39,8 @@ class TableEncoder(nn.Module):
         Largest number of bins per column. With 0, columns are not encoded in bins.
     n_encoded : int or "auto", default="auto"
         Largest number of bins of all columns together. If it is small, columns get fewer than
-        ``n_bins`` bins, or none. "auto" means 0 for more than 64 numerical columns, else ``n_bins``
-        times the number of numerical columns, but at most 128.
+        ``n_bins`` bins, or none. "auto" means ``n_bins`` times the number of numerical columns, but
+        at most 128, and 0 for more than 64 numerical columns.
     missing_indicator : bool or sequence of int, default=False
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None

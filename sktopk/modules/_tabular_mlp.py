@@ -43,7 +43,7 @@ class TabularMLP(nn.Module):
     n_bins, n_encoded, missing_indicator, n_categories
         Parameters of the encoder, see :class:`TableEncoder`.
     normalize : bool, default=False
-        Whether the last layer is a :class:`NormalizedLinear`. Losses with `max_margin` need one.
+        Whether the last layer is a :class:`NormalizedLinear`. Losses with `max_margin` need it.
     dtype : torch.dtype, default=None
         Data type of the weights, and `dtype` of the encoder. None means torch's default.
     generator : torch.Generator, default=None
@@ -230,7 +230,7 @@ def is_as_made(layer):
 
 
 def has_hooks(layer):
-    """Return whether calling a layer runs hooks, or another `forward` than that of its class."""
+    """Return whether calling a layer runs hooks, or a `forward` that was set on the layer."""
     # torch has no public function to test for hooks.
     hooks = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
     found = "forward" in vars(layer) or any(getattr(layer, each) for each in hooks)

@@ -156,7 +156,7 @@ ROOT = objective(lambda scores, target: scores.abs().sqrt().sum())
         (lambda: make("fbeta")([0, 2], [0.0, 1.0]), ValueError, "labels below n_classes=2; got 2"),
         (lambda: make("fbeta")([0, -1], [0.0, 1.0]), ValueError, "nonnegative .*; got -1"),
         (lambda: make("fbeta")(["a", "b"], [0.0, 1.0]), ValueError, "y_true must be a 1D array"),
-        (lambda: objective(torch.mul)([0, 1], [0, 1.0]), ValueError, r"one number; got shape \(2,"),
+        (lambda: objective(torch.mul)([0, 1], [0, 1.0]), ValueError, r"a gradient; got shape \(2,"),
         (lambda: ROOT([0, 1], [0.0, 0.0]), ValueError, "gradient that is not finite"),
         (lambda: initial_score([]), ValueError, "y_true must have at least one label"),
         (lambda: initial_score([0.5]), ValueError, "nonnegative integers as labels; got 0.5"),

@@ -321,7 +321,7 @@ def test_ensembles_of_very_few_samples_are_trained(patience):
 def test_members_whose_held_out_samples_lack_a_class_train_all_rounds(binary):
     X, y = binary
     days = np.where(y == 1, 0, np.arange(len(y)) % 5)
-    with pytest.warns(UserWarning, match="no effect where the held-out samples have one class"):
+    with pytest.warns(UserWarning, match="no effect if all held-out samples have the same class"):
         clf = make(n_members=5, n_iter_no_change=2).fit(X, y, groups=days)
     assert sum(clf.n_iter_ == 10) >= 4
 

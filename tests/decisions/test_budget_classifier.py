@@ -242,7 +242,7 @@ def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():
     for constraint, budget, message, one in [
         ("fpr", 0.01, r"at least 299 negatives .* got 20\. No sample will", "no"),
         ("recall", 0.95, r"at least 59 positives .* got 20\. Every sample", "yes"),
-        ("precision", 0.95, r"at least 59 samples in .*\. No sample will", "no"),
+        ("precision", 0.95, r"at least 59 test samples .*\. No sample will", "no"),
         ("fdr", 0.02, r"at least 49 calibration samples; got 40\. No sample will", "no"),
     ]:
         with pytest.warns(UserWarning, match=message):

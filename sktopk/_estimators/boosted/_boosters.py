@@ -89,7 +89,7 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
         booster = lightgbm.train(settings, train, n_rounds, **early)
     except lightgbm.basic.LightGBMError as error:
         raise ValueError(f"LightGBM cannot train; check lightgbm_params: {error}") from error
-    booster.pandas_categorical = []  # it then refuses frames, whose categories have other codes
+    booster.pandas_categorical = []  # predict rejects frames, whose category codes differ
     return booster
 
 

@@ -23,7 +23,7 @@ _OF_NODES = {
     "internal_count": int,
 }  # fmt: skip
 _OF_LEAVES = {"leaf_value": float, "leaf_weight": float, "leaf_count": int}
-# Required fields. All other fields describe the training, and a tree with one leaf lacks them.
+# Required fields. The other fields only describe the training, and can be absent.
 _NEEDED = "split_feature threshold decision_type left_child right_child leaf_value".split()
 
 
@@ -115,7 +115,7 @@ def _check_nodes(tree, n_leaves, n_cat, n_features):
     node = np.arange(n_leaves - 1)
     children = np.concatenate([tree["left_child"], tree["right_child"]])
     inner = children >= 0
-    # The index of a child node is larger than that of its parent, so that no path is a cycle.
+    # A child node has a larger index than its parent, so that no path is a cycle.
     later = children[inner] > np.tile(node, 2)[inner]
     _check(later.all(), "children after their parents", children)
     _check(np.array_equal(np.sort(children[inner]), node[1:]), "one parent per node", children)
@@ -134,7 +134,7 @@ def _fields(text):
 
 
 def _numbers(found, name, kind, length, limit=2**31):
-    """Return a field of a tree as an array of numbers: integers below `limit`, or finite."""
+    """Return a field of a tree as `length` numbers: integers below `limit`, or finite floats."""
     words = found.get(name, "").split()
     _check(len(words) == length, f"{length} numbers {name}", len(words))
     try:

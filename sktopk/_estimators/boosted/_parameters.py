@@ -22,7 +22,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
     own = None if is_named and loss == "top_mean" else parameters_of(loss).get("k")
-    # A function may have a k of its own, for example from functools.partial.
+    # A function may already have a value of k, for example from functools.partial.
     takes_k = own is not None and (is_named or own.default is own.empty)
     if params and is_named and loss == "cross_entropy":
         raise ValueError(f"loss_params must be None for loss='cross_entropy'; got {params!r}")

@@ -56,7 +56,7 @@ N_FOLDS_OF_ONE = 10
 
 
 def has_classes(two, name, other):
-    """Return a check for `available_if`: after `fit`, two classes if `two` is true, else more."""
+    """Return a check for `available_if`: the method needs two classes, or more if not `two`."""
 
     def check(classifier):
         fitted = getattr(classifier, "classes_", None)
@@ -76,8 +76,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         \min_f \; a \, L'(f(X), y) + (1 - a) \, c \, L(f(X), y), \qquad f: \text{a sum of trees}
 
     L' is the log loss, L is the `loss`, a is `log_loss_share`, and the factor c scales the gradient
-    of L to the size of the gradient of L'. Each round computes the threshold from all samples.
-    Columns of over 50 categories get target statistics. Needs ``pip install "sktopk[boosting]"``.
+    of L to the size of the gradient of L'. Each round computes the threshold of L from all samples.
+    Columns of over 50 categories are target-encoded. Needs ``pip install "sktopk[boosting]"``.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Number of ensemble members, whose scores are averaged. With 2 or more, each member holds out
         one fold from its training. Equal rows are in one fold, unless all columns are categorical.
     class_weight : dict, "balanced" or None, default=None
-        Weight of each class, multiplied by `sample_weight`, also for `predict_proba`. None means 1.
+        Weight of each class, multiplied by `sample_weight`. Affects `predict_proba`. None means 1.
     pos_label : int, float, bool or str, default=None
         Positive label of two classes. None means 1 or True if the other label is 0, -1 or False.
         Otherwise, None chooses one of the labels, with a warning: set `pos_label` instead.
@@ -142,9 +142,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Decision threshold of two classes, subtracted in `decision_function`. For the log loss, it
-        is 0. Other losses use their threshold for new samples, estimated from training and
-        out-of-fold scores. If `loss` has no threshold, the flagged share is the share of positives.
+        Decision threshold of two classes, which `decision_function` subtracts. It is 0 for the log
+        loss, else the threshold of the loss for new samples, estimated from training and
+        out-of-fold scores. If `loss` has no threshold, `predict` keeps the share of positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -278,7 +278,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
     @available_if(has_proba)
     def predict_proba(self, X: RowsLike) -> np.ndarray:
-        """Return the probability of each class. Requires `calibration`, or the log loss alone."""
+        """Return class probabilities. Requires `calibration`, or the log loss as the only loss."""
         now, scores = self._scored(X)
         return now._task().proba(scores, now)
 
@@ -362,7 +362,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             held, stop = taken(rows, mask), None
             stops = self.n_iter_no_change is not None and mask.any()
             if stops and task.is_ranking and len(np.unique(held.target)) < 2:
-                warn("n_iter_no_change has no effect where the held-out samples have one class")
+                warn("n_iter_no_change has no effect if all held-out samples have the same class")
             elif stops:
                 if held.groups is not None and not groups_of_both(held.target, held.groups):
                     held = held._replace(groups=None)
@@ -421,7 +421,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return [fold == m for m in range(self.n_members)]
 
     def _as_unseen(self, rows, held_out):
-        """Return scores, if possible corrected as if the samples were new, and their mask."""
+        """Return scores, corrected by held-out scores if possible, and the mask of samples."""
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
         if not known.any():

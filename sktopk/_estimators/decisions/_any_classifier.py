@@ -42,7 +42,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X):
         """Return X as scores of shape (n_samples,) or (n_samples, n_classes)."""
-        # The sum makes floats: numbers of type bool or unsigned have no negative.
+        # Adding 0.0 converts to floats, because bool and unsigned numbers cannot be negated.
         scores = self.checked(X, "X", "Pass scores, not features") + 0.0
         scores = scores[:, 0] if scores.shape[1:] == (1,) else scores
         # 1-D scores are for the positive class. Negate the scores if this class is the first class.

@@ -74,8 +74,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     # Functions that check each parameter. Subclasses have such a dict for their other parameters.
     _checks: ClassVar = {"cross_fit": check_flag, "validation_fraction": number(0, 1, "neither")}
 
-    # `fit` needs weights to drop samples of weight 0. It does not request groups, because it would
-    # calibrate with one sample of each group that a caller passes for a splitter or a scorer.
+    # `fit` needs weights to drop samples of weight 0. It does not request groups. Otherwise, groups
+    # that a caller passes for a splitter would leave one calibration sample per group.
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
 
     @classmethod
@@ -96,7 +96,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         ----------
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probabilities of samples not used for training, one column per class in sorted order.
-            For two classes, one number is enough: any score of the positive class for
+            For two classes, one number per sample is enough: any score of the positive class for
             `BudgetClassifier`, or the probability of the second label for `SetClassifier`. Later
             scores must have the same dtype, because rounded scores can cross a threshold.
         y : array-like of shape (n_samples,)
@@ -191,7 +191,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         return take_rows(X, present), take_rows(y, present), groups, params
 
     def _with_groups(self, groups, fit_params):
-        """Return the fit parameters with `groups`, if the classifier holds them out as a whole."""
+        """Add `groups` to the fit parameters, if the classifier holds out whole groups."""
         if groups is None or isinstance(self.estimator, FrozenEstimator):
             return fit_params
         name = "groups" if get_config()["enable_metadata_routing"] else None
@@ -231,8 +231,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if not mask.any():
             name, unit = ("y", "samples") if groups is None else ("groups", "groups")
             raise ValueError(
-                f"{name} must have a class with two {unit}, because one calibrates; got at most "
-                f"one per class (n_samples={len(y)}). Add {unit}, or calibrate a fitted "
+                f"{name} must have a class with two {unit}, because one is for calibration; got at "
+                f"most one per class (n_samples={len(y)}). Add {unit}, or calibrate a fitted "
                 "estimator in FrozenEstimator"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)

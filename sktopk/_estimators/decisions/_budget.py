@@ -68,9 +68,8 @@ class BudgetClassifier(CalibratedDecision):
         Rate that `budget` limits. "count" (share of flagged samples), "fpr" (false positive rate)
         and "fdr" (false discovery rate) are at most `budget`, "precision" and "recall" at least.
     delta : float, default=0.05
-        Largest probability that a guarantee fails, in (0, 1). Each guarantee holds with at least
-        probability ``1 - delta``: for "fpr", "precision", "recall", `hits_interval` [6]_ and each
-        interval in `rates_`. Smaller values need more calibration samples.
+        Largest probability that a guarantee fails, in (0, 1): for "fpr", "precision", "recall",
+        `hits_interval` [6]_ and each interval in `rates_`. Smaller values need more samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
         `oob_decision_function_`. The guarantee is then not proven. Possible for ensembles of this
@@ -83,7 +82,7 @@ class BudgetClassifier(CalibratedDecision):
         or True. For other labels, such as "fraud", set `pos_label`: None chooses one, with a
         warning. An `estimator` with ``pos_label=None`` is trained with your `pos_label`.
     random_state : int, RandomState or None, default=None
-        Seed for held-out samples, for their two parts with "precision", and for the order of ties.
+        Seed for held-out samples, their split with "precision", and ties in `hits_interval`.
 
     Attributes
     ----------
@@ -100,8 +99,9 @@ class BudgetClassifier(CalibratedDecision):
     rates_ : dict
         Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
         named tuple (count, n, value, low, high): value is count / n, and [low, high] is its exact
-        two-sided confidence interval [3]_. Rates with n = 0 are omitted. Intervals of "precision"
-        fail more often in fits that flag samples with a limit for "precision" or "fdr".
+        two-sided confidence interval [3]_. Rates with n = 0 are omitted. With the constraint
+        "precision" or "fdr", the interval of "precision" fails more often than `delta` in fits that
+        flag samples.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)
@@ -231,7 +231,7 @@ class BudgetClassifier(CalibratedDecision):
             warn(f"pos_label={pos_label!r} differs from pos_label_={own!r} of estimator: use one")
         if len(classes) == 2:
             pos_label = positive_label(pos_label, classes, class_counts(classes, y))
-        # A later version of a library may add a `decision_function` with other scores.
+        # Store the method, because a new version of a library may add another one.
         methods = [name for name in METHODS if hasattr(trained.estimator, name)][:1]
         if trained.y_score is None:
             scores = finite_scores(trained.estimator, trained.X, pos_label, methods)
@@ -270,7 +270,7 @@ class BudgetClassifier(CalibratedDecision):
         )
 
     def decision_function(self, X: RowsLike) -> np.ndarray:
-        """Return scores minus `threshold_`, or if it is infinite, finite numbers in their order.
+        """Return scores minus `threshold_`.
 
         Parameters
         ----------
@@ -279,8 +279,8 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``). With an
-            infinite `threshold_`, scores with a relative difference below 1e-15 can tie.
+            Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``). If
+            `threshold_` is infinite, `y_score` has finite numbers in the order of the scores.
         """
         now, scores = self._scored(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -323,10 +323,10 @@ class BudgetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix, frame or Dataset of shape (n_samples, n_features)
         n : int, default=None
-            Number of samples to return from X or each group, at least 1. None returns those that
-            `predict` flags, or for "fdr" a conformal selection, with the same guarantee.
+            Number of samples to return from X or each group, at least 1. None returns the samples
+            that `predict` flags or, for "fdr", a conformal selection with the same guarantee.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as a day. Each group is one batch. Requires `n` or "fdr".
+            Group (batch) of each sample, such as its day. Requires `n` or ``constraint="fdr"``.
 
         Returns
         -------
@@ -354,14 +354,14 @@ class BudgetClassifier(CalibratedDecision):
 
         Choose n without looking at X: the level does not hold for the best of several intervals.
         The method warns that X is not exchangeable if the share of samples above `threshold_` in X
-        differs from that in calibration with a p-value below 1e-6 (Fisher's exact test).
+        differs from the share in calibration with a p-value below 1e-6 (Fisher's exact test).
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number of best samples (all, if X has fewer). Bounds of an array hold together.
+            Number of best samples (all, if X has fewer). Bounds of several n hold together.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group has its own interval of level
             1 - `delta`, for its n best samples, or all if the group is smaller. n must be an int.

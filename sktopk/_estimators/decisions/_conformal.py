@@ -1,4 +1,4 @@
-"""Conformity scores of labels, their thresholds, and the sets of labels that reach them."""
+"""Conformity scores of labels, thresholds of the scores, and sets of labels above a threshold."""
 
 import math
 from dataclasses import dataclass
@@ -120,9 +120,9 @@ def warn_of_unknown(code):
 
 
 def warn_of_single_samples(y, coverage, n_calibration):
-    """Warn if new samples of unseen classes, for which no guarantee holds, reduce the coverage."""
-    # Estimate the share of unseen classes by the share of samples that are alone in their class
-    # (I. J. Good, Biometrika 40, 237-264, 1953).
+    """Warn if the coverage will be too low, because new samples can have labels that y lacks."""
+    # Estimate the share of samples with unseen classes by the share of samples that are the only
+    # sample of their class (I. J. Good, Biometrika 40, 237-264, 1953).
     counts = np.unique(y, return_counts=True)[1]
     n_single = np.count_nonzero(counts == 1)
     possible = 1 - n_single / len(y)
@@ -249,7 +249,7 @@ def _contents(X):
         yield from map(_content, X)
         return
     if hasattr(X, "iter_rows") and not all(dtype.is_numeric() for dtype in X.dtypes):
-        yield from map(_content, X.iter_rows())  # NumPy would make integers of polars' times
+        yield from map(_content, X.iter_rows())  # NumPy converts times of polars to integers
         return
     X = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
     for rows in chunks(X.shape[0], math.prod(X.shape[1:])):

@@ -96,7 +96,7 @@ class Count(_Constraint):
         return _between(cut, above.min(initial=np.inf)), problem
 
     def _level(self, n_samples):
-        # A fraction k is below 1. The largest one selects all samples, whatever their weights.
+        # A share k of the metric must be below 1. The largest float below 1 selects all samples.
         return min(self._share(n_samples), np.nextafter(1.0, 0.0))
 
     def _share(self, n_samples):
@@ -157,9 +157,9 @@ class Precision(_Constraint):
         if len(thresholds) == 0 or len(testing) < needed:
             return np.inf, (
                 f"precision >= {precision:g} with probability {1 - self.delta:g} needs at least "
-                f"{needed} samples in four fifths of the calibration samples, and two different "
-                f"scores in the other fifth; got {len(testing)} samples and {len(candidates)} "
-                "scores"
+                f"{needed} test samples (four fifths of the calibration samples) and two different "
+                f"scores in the other fifth; got {len(testing)} test samples and "
+                f"{len(candidates)} scores"
             )
         n_above, n_right = _count_above(scores[placing], positive[placing], thresholds)
         first = np.argmin(binom.sf(n_right - 1, n_above, precision))

@@ -56,10 +56,7 @@ def n_rows_needed(rate, delta):
 
 
 def conformal_selection(old, positive, new, budget, batches=(slice(None),)):
-    """Select new scores in each batch of positions separately, and return their mask.
-
-    In each batch, the false discovery rate is at most `budget`.
-    """
+    """Return the mask of selected new scores. The FDR in each batch is at most `budget`."""
     # Procedure of Benjamini and Hochberg for the conformal p-values of Jin and Candès (2023).
     negative = np.sort(old[~positive])
     n_above = len(negative) - np.searchsorted(negative, new)

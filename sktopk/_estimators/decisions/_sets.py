@@ -54,7 +54,7 @@ class SetClassifier(CalibratedDecision):
     .. math::
         1 - \alpha \le P(Y \in C(X)) \le 1 - \alpha + \frac{1}{n + 1}
 
-    Photos of the same plant are not exchangeable with other photos: pass plants as `groups`.
+    Samples that belong together, such as photos of one plant, are not exchangeable: pass `groups`.
 
     Parameters
     ----------
@@ -69,15 +69,16 @@ class SetClassifier(CalibratedDecision):
     coverage : float, default=0.9
         Probability in (0, 1) that a set contains the true label. Unused by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
-        The coverage holds for all samples together (None), each class or each group. `fit` warns of
-        too few samples: such a class is in every set, and the sets of such a group have all labels.
+        Whether the coverage holds over all samples (None), in each class or in each group. `fit`
+        warns if a class or group has too few calibration samples. Every set then contains this
+        class, and the sets of this group contain all labels.
     empty : {"allow", "top1"}, default="allow"
         Sets can be empty ("allow"), or empty sets get the label with the best score ("top1").
     randomized : bool, default=False
-        For "aps" and "raps": if True, `predict_set` uses a random u, else u = 1 (see Notes). With a
-        random u, the coverage is exact, but some sets are empty.
+        For "aps" and "raps": whether `predict_set` uses a random factor u (see Notes), else u = 1.
+        With a random u, the coverage is exact, but some sets are empty.
     penalty : float, default=0.1
-        For "raps": number >= 0 to subtract from score s for each rank beyond k (lambda in [5]_).
+        For "raps": number >= 0 that a label's score loses for each rank beyond k (lambda of [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
         counts the training samples. For a frozen estimator, None uses its ``class_count_``. Without
@@ -129,8 +130,8 @@ class SetClassifier(CalibratedDecision):
       Rare labels are in more sets, frequent labels in fewer. Use "lac" if the classifier's loss
       corrects for class frequencies: its probabilities are already divided by :math:`\pi`.
 
-    With `conditional`, the guarantee holds for each class or group [2]_, even if its share changes.
-    A class without training samples is in no set. `fit` warns if such classes probably exist.
+    With `conditional`, the guarantee holds for each class or group [2]_, even if their shares
+    change. A class without training samples is in no set. `fit` warns if such a class may exist.
 
     References
     ----------
@@ -199,7 +200,7 @@ class SetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Samples in a format that `estimator` accepts. ``method="topk"`` trains with all samples.
         y : array-like of shape (n_samples,)
-            Class labels. No set covers a sample whose label is unknown to a frozen estimator.
+            Class labels. Labels that a frozen estimator does not know are in no set.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for training `estimator` or a pipeline's last step. Weight 0 drops a sample.
         groups : array-like of shape (n_samples,), default=None
@@ -207,7 +208,7 @@ class SetClassifier(CalibratedDecision):
             each is used for calibration. The guarantee holds for one random sample of a new group.
             `estimator` gets groups if its `fit` accepts them (required for ``cross_fit=True``).
 
-            With ``conditional="group"``, samples are held out. The coverage holds in each group.
+            With ``conditional="group"``, groups are split, and the coverage holds in each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
             split with the samples. With metadata routing, pass what `estimator` requests.
@@ -313,7 +314,6 @@ class SetClassifier(CalibratedDecision):
         columns, start = conformity.sets(proba, u, threshold, max_size, self.empty)
         if output == "labels":
             return np.split(now.classes_[columns], start[1:])[:-1]
-        # A dense bool array is smaller than the probabilities, so a sparse array is not needed.
         y_set = np.zeros((n_samples, n_classes), dtype=bool)
         y_set[np.repeat(np.arange(n_samples), np.diff(start)), columns] = True
         return y_set
