@@ -354,7 +354,7 @@ def check_groups_of_both(target, groups):
     if not n_both:
         raise ValueError(f"{what}; got {which}")
     if n_both < LEAST_OF_BOTH * n_groups:
-        warn(f"{what}; got only {which}. Most losses ignore groups with one class")
+        warn(f"{what}; got only {which}. Most losses ignore all other groups")
 
 
 def is_significant(gain, weight, cluster):

@@ -97,9 +97,9 @@ def calibrated_proba(slope, intercept, scores):
 def scores_as_unseen(scores, unseen, target, weight):
     r"""Return training scores, corrected to be distributed like the scores of new samples.
 
-    Most ensemble members have trained on a sample, and score it differently from a new sample. Let
-    :math:`F_{mc}` be the distribution of the scores of member m for its training samples of class
-    c, and :math:`G_{mc}` for its held-out samples. The score s of a training sample is mapped to
+    A member scores samples on which it was trained differently from new samples. Let :math:`F_{mc}`
+    be the distribution of the scores of member m for its training samples of class c, and
+    :math:`G_{mc}` for its held-out samples. The score s of a training sample is mapped to
 
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).

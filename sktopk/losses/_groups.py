@@ -61,7 +61,7 @@ class OneGroup:
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """Return an index that selects the samples in the mask, and perhaps other samples."""
+        """Return an index of the samples in the mask. Without groups, it selects all samples."""
         return slice(None)
 
     def with_again(self, rows):

@@ -32,7 +32,7 @@ def check_binary(scores, target, sample_weight=None):
         refused = without_absent((target != 0) & (target != 1), weight)
         if refused.any():
             value = target[refused][0].item()
-            raise ValueError(f"target must hold 0 and 1; got {value:g}. {_TO_IGNORE}")
+            raise ValueError(f"target must be 0 or 1; got {value:g}. {_TO_IGNORE}")
         target = target == 1
     return without_absent(scores, weight), target, weight
 

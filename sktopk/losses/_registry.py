@@ -100,7 +100,7 @@ def named_like(loss):
 
 
 def params_with(loss, params):
-    """Return the parameters of a named loss: defaults, then the loss's own, then `params`."""
+    """Return the parameters of a named loss. `params` replace its own, and these the defaults."""
     if isinstance(loss, partial):
         return params_with(loss.func, loss.keywords | params)
     own = vars(loss) | dict(loss.named_buffers()) if isinstance(loss, nn.Module) else {}

@@ -183,7 +183,7 @@ def test_scores_target_and_weights_of_a_wrong_type_or_shape_raise(case):
 def test_binary_losses_raise_for_labels_other_than_0_and_1_and_unknown_options(case):
     scores, target = case.batch()
     for value, shown in ((2 * target, "2"), (torch.where(target == 1, math.nan, 0.0), "nan")):
-        with pytest.raises(ValueError, match=f"target must hold 0 and 1; got {shown}"):
+        with pytest.raises(ValueError, match=f"target must be 0 or 1; got {shown}"):
             case(scores, value)
     option = "surrogate" if case in TOP else "solver"
     with pytest.raises(ValueError, match=f"{option}='square' must be one of '"):

@@ -65,8 +65,8 @@ class BudgetClassifier(CalibratedDecision):
         Limit of the rate that `constraint` names, in (0, 1). For "count", also an integer: the
         limit is then this integer, divided by the number of samples in `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
-        Rate that `budget` limits. "count" (share of flagged samples), "fpr" (false positive rate)
-        and "fdr" (false discovery rate) are at most `budget`, "precision" and "recall" at least.
+        Rate to limit. "count" (share of flagged samples), "fpr" (false positive rate) and "fdr"
+        (false discovery rate) are at most `budget`. "precision" and "recall" are at least `budget`.
     delta : float, default=0.05
         Largest probability that a guarantee fails, in (0, 1): for "fpr", "precision", "recall",
         `hits_interval` [6]_ and each interval in `rates_`. Smaller values need more samples.

@@ -73,9 +73,9 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 def in_units(scores, weight, margin):
     """Return (scores - median) / margin, and the mask of the scores that were -inf.
 
-    Scores near 0 keep more digits. The median is a score, so that ties stay ties. Scores of -inf
-    become finite numbers far below all others, where hinges and sigmoids are constant. If a score
-    is NaN or inf, all scores become NaN. The mask is None if the scores are known to be finite.
+    Subtracting the median keeps more digits. The median is one of the scores, so that equal scores
+    stay equal. Scores of -inf become finite numbers far below all others, where hinges and sigmoids
+    are constant. If a score is NaN or inf, all become NaN. If all are finite, the mask is None.
     """
     if not scores.numel():
         return scores / margin, None

@@ -34,9 +34,9 @@ def recall_at_precision_loss(
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
     where p is `precision`, m is `margin` and M is `penalty`. If :math:`V \le 0`, the precision at
-    the best tau is at least p, and the recall is at least :math:`1 - P / n_+`. Often no threshold
-    satisfies :math:`V \le 0`. A positive V is therefore allowed, with a penalty. The loss is a
-    linear program, as in [1]_. Sorting finds the minimum in O(n log n).
+    the minimizing :math:`\tau` is at least p, and the recall at least :math:`1 - P / n_+`. Often no
+    threshold satisfies :math:`V \le 0`. A positive V is therefore allowed, with a penalty. The
+    minimum is a linear program, as in [1]_. Sorting solves it in O(n log n).
 
     Parameters
     ----------
