@@ -401,11 +401,14 @@ def test_a_compiled_network_gives_nearly_the_same_scores(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_verbose_0_shows_nothing_and_verbose_2_shows_a_table(capsys):
+def test_verbose_0_shows_nothing_and_verbose_2_shows_a_table_also_in_partial_fit(capsys):
     clf = TopKClassifier(k=2, n_estimators=2, max_epochs=2, random_state=0).fit(X, Y)
     assert capsys.readouterr() == ("", "")
-    clf.set_params(verbose=2).fit(X, Y)
-    assert "train_loss" in capsys.readouterr().out
+    for train in (clf.set_params(verbose=2).partial_fit, clf.fit):
+        train(X, Y)
+        assert "\n" in capsys.readouterr().out
+    clf.set_params(verbose=0).partial_fit(X, Y)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_network_cannot_be_trained_without_its_estimator():

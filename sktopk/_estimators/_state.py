@@ -33,10 +33,10 @@ _MORE_NUMBERS = 1 << 22
 READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
 
 
-def resumed(estimator):
+def resumed(estimator, again=READ_AGAIN):
     """Return a new estimator with parameters and attributes of the last fit, but no `oob_*`."""
     params, of_fit = estimator.get_params(deep=False), estimator._fit_params_
-    new = type(estimator)(**{k: v if k in READ_AGAIN else of_fit[k] for k, v in params.items()})
+    new = type(estimator)(**{k: v if k in again else of_fit[k] for k, v in params.items()})
     vars(new).update({k: v for k, v in fitted_attributes(estimator).items() if k[:4] != "oob_"})
     return new
 
@@ -107,7 +107,7 @@ def unpacked(estimator, net):
         raise ValueError("net_ must be the state of a network of this version of sktopk: fit again")
     if len(net["dtypes"]) != 2 or not {*net["dtypes"]} <= {*DTYPES}:
         raise ValueError(f"net_ must have dtypes among {DTYPES}; got {net['dtypes']!r:.80}")
-    new = resumed(estimator)
+    new = resumed(estimator, ())  # present values can be invalid
     new._task_ = new._make_task()
     with torch.inference_mode(False), torch.enable_grad():
         with _NoLargerThan(net.get("weights"), new.module):

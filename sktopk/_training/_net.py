@@ -187,8 +187,7 @@ class Net(NeuralNetClassifier):
         return Rows(encoded, rows.device, self.settings.dtype, resident=True, encoded=True)
 
     def get_default_callbacks(self):
-        log = [("print_log", PrintLog())] if self.verbose > 1 else []
-        return [("epoch_timer", EpochTimer()), *log]
+        return [("epoch_timer", EpochTimer()), ("print_log", PrintLog())]
 
     def fit(self, *args, **kwargs):
         raise TypeError("net_ cannot be trained directly: call fit or partial_fit of the estimator")

@@ -208,7 +208,7 @@ class SetClassifier(CalibratedDecision):
             each is used for calibration. The guarantee holds for one random sample of a new group.
             `estimator` gets groups if its `fit` accepts them (required for ``cross_fit=True``).
 
-            With ``conditional="group"``, all groups calibrate, and the coverage holds in each group.
+            With ``conditional="group"``, all groups calibrate, and coverage holds in each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
             split with the samples. With metadata routing, pass what `estimator` requests.
