@@ -103,13 +103,13 @@ def accuracy_at_top_loss(
         Loss l(z) of a score that is on the wrong side of the threshold by z. "quadratic" is
         max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic" is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a query. Each group has its own threshold. "mean" averages
-        false negatives over groups with positives, and false positives over groups with negatives.
+        Group of each sample, such as a query. Each group has its own threshold. The mean of false
+        negatives is over groups with positives, that of false positives over groups with negatives.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" divides the loss of each class by the size of the class, but "sum" does not. "none"
-        returns the loss of each sample. A class whose errors do not count has loss 0.
+        "mean" adds the mean losses of both classes, "sum" the losses of all samples. "none" returns
+        the loss of each sample: 0 for negatives if only false negatives count, and vice versa.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def loss_at(
 
 
 def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
-    """Return the loss of one kind of errors. With groups, "mean" is the mean of the group means."""
+    """Return the loss of one kind of error. With groups, reduction "mean" averages group means."""
     is_class = positive if errors == "false_negatives" else ~positive
     weight = is_class.double() if weight is None else is_class * weight.double()
     level = t if codes is None else t[codes]

@@ -31,15 +31,15 @@ def sample_candidates(
 
     To estimate the loss over all C classes, add the log weights to the scores:
 
-    - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. On average, it is too
-      small by about v/2, where v is the relative variance of the estimate of :math:`\sum_j \exp
-      s_j`.
+    - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. On average, this
+      estimate is too small by about v/2, where v is the relative variance of the estimate of
+      :math:`\sum_j \exp s_j`.
     - The smooth top-k loss of ``scores + k * tau * log_weight`` is too small by about
       :math:`\tau((2k-1)v/2 + (k-1)/|D|)` if no class dominates. Here, v is the relative variance
       of the estimate of :math:`\sum_j \exp(s_j / (k\tau))`.
 
     Hinge, noised, grouping and transition losses cannot be estimated in this way: they need the k
-    largest scores of all classes. Memory and time of this function do not depend on C.
+    largest scores of all classes. Memory and time of :func:`sample_candidates` do not depend on C.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ def sample_candidates(
         n_candidates) candidates. If m = n_classes, all classes are candidates: the loss is exact.
 
         classes : Tensor of shape (m,)
-            Class indices in ascending order. A class that was drawn again is repeated.
+            Class indices in ascending order, with repetitions.
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)
-            Logarithm of the weight of each candidate; -inf for repeated classes.
+            Logarithm of each candidate's weight; -inf at all but the first entry of a class.
 
     Raises
     ------

@@ -90,7 +90,7 @@ def _polynomial_of_power_sums(p, out):
 
 
 class SubsetSums(NamedTuple):
-    """Sums of a batch, in the symbols of the module docstring. All but `rest` are float64."""
+    """Sums over sets of classes; float64 except `rest`. Symbols: see the module docstring."""
 
     log_ratio: torch.Tensor  # log(sigma_k / sigma_(k-1)) for e_[k] = 1; (n_samples,)
     ratio: torch.Tensor  # sigma_k / sigma_(k-1) of the tilted factors
@@ -111,8 +111,8 @@ def _zeros(count, *shape, like):
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     """Return the `SubsetSums` of the classes. A subset has the weight exp(sum of scores / scale).
 
-    `head` has the largest scores (at most 2 k), descending. Its k-th score is finite. `left_out`
-    has the classes outside the rest. `keep_rest` is True if `rest_inclusion` will be called.
+    `head` has the scores of top and middle, descending; the k-th score is finite. `left_out` has
+    the classes of top and middle, and the label. `rest_inclusion` needs `keep_rest=True`.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -143,10 +143,10 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
 
 
 def head_inclusion(sums):
-    """Return for each top or middle class the probability that a k- or (k-1)-subset contains it.
+    """Return P_k(j) and P_(k-1)(j): the probabilities that a k- and a (k-1)-subset contain class j.
 
-    The adjoint of the product of factors yields one probability as a sum of positive terms. The
-    other probability follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
+    Class j is top or middle. The adjoint of the product of factors yields one of the two as a sum
+    of positive terms. The other follows: P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -171,8 +171,8 @@ def head_inclusion(sums):
 def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    P_k(j) is the probability that a k-subset has class j. With y shifted by one position, the sum
-    is P_(k-1)(j). It is stable: the odds o_j in the rest are < 1, and y decreases from 1.
+    P_k(j) is the probability that a k-subset has class j. With y_(i+2) for y_(i+1), the sum is
+    P_(k-1)(j). The sum is stable: the odds o_j in the rest are < 1, and y decreases from y_1 = 1.
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])

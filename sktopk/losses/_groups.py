@@ -65,7 +65,7 @@ class OneGroup:
         return slice(None)
 
     def with_again(self, rows):
-        """Return the groups of a longer batch: all samples, then copies of the samples `rows`."""
+        """Return the groups of all samples, followed by the groups of the samples `rows`."""
         return self
 
     # The methods below take values in sorted order.

@@ -132,7 +132,7 @@ def check_once(name):
 
 
 def check_constant(sample_weight):
-    """Raise an error if a loss would ignore the gradient of its weights."""
+    """Raise an error if the weights require a gradient, which the loss would not compute."""
     if sample_weight.requires_grad and torch.is_grad_enabled():
         raise TypeError("sample_weight must not require a gradient: pass sample_weight.detach()")
 

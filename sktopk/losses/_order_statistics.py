@@ -128,7 +128,7 @@ def _expected_rises(k):
 
 
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
-    """Draw noise for all classes: faster on a GPU than :func:`_sample_kth_largest`."""
+    """Sample like :func:`_sample_kth_largest`, with noise for all classes: faster on a GPU."""
     best = []
     for _ in range(n_draws):  # one draw at a time, which limits the memory
         noised = _standard_normal(scores.shape, scores, generator).mul_(sigma).add_(scores)
@@ -140,14 +140,14 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
     r"""Sample the k-th largest entry of :math:`s + \sigma Z` and its class, for standard normal Z.
 
     The distribution is exact, but the noise of most classes is not drawn. First, add noise to the c
-    largest scores. Let L be the k-th largest of these sums. Another class matters only if its
-    noised score exceeds L, which requires :math:`Z > a = (L - s_{[c]}) / \sigma`. By symmetry, the
-    expected number of such classes is at most :math:`n k / (c + 1)` for any scores.
-    :math:`c = \sqrt{nk}` minimizes the number of draws.
+    largest of the n scores. Let L be the k-th largest of these sums. Another class matters only if
+    its noised score exceeds L, which requires :math:`Z > a = (L - s_{[c]}) / \sigma`. By symmetry,
+    the expected number of such classes is at most :math:`n k / (c + 1)` for any scores. The bound
+    of all draws, :math:`c + n k / (c + 1)`, is smallest for c near :math:`\sqrt{nk}`.
 
     A higher L needs fewer draws. L is therefore raised to at least :math:`\bar s + \sigma
-    \Phi^{-1}(1 - m / n)`. By Jensen's inequality, at least m classes are expected to exceed this
-    level. If fewer than k classes exceed L, the noise of all other classes is also drawn.
+    \Phi^{-1}(1 - m / n)`. If all scores are equal, m classes are expected to exceed this level. If
+    fewer than k classes exceed L, the noise of all other classes is also drawn.
     """
     n_samples, n_classes = scores.shape
     n_top = _n_top(n_classes, k)
@@ -188,7 +188,7 @@ def _exceedances(level, n_classes, generator):
     r"""Draw standard normal noise for `n_classes` classes, but only the values above a level a.
 
     Noise exceeds a with the probability that a Poisson process of rate :math:`-\log \Phi(a)` has an
-    arrival in unit time. One process covers all classes of all draws. `level` has a for each draw.
+    arrival in unit time. One process covers all classes of all draws. `level` has one a per draw.
     """
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)
@@ -221,7 +221,7 @@ def _uniform(size, like, generator):
 
 
 def _merge(best, winners, draw, value, cls):
-    """Return the k largest of the values in `best` and `value` of each draw, and their classes."""
+    """Return for each draw the k largest values of `best` and `value`, and the classes of these."""
     k = best.shape[1]
     active, row, count = torch.unique_consecutive(draw, return_inverse=True, return_counts=True)
     width = k + int(count.max()) if len(draw) else k

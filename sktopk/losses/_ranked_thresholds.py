@@ -87,8 +87,7 @@ def pat_mat_np_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    The loss is Pat&Mat-NP [1]_. The threshold t is the j-th largest score of the negatives, so that
-    the false-positive rate is about tau.
+    The loss is Pat&Mat-NP [1]_. At the threshold t, the false-positive rate is about tau.
 
     Parameters
     ----------
@@ -154,7 +153,7 @@ def pat_mat_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    The loss is Pat&Mat [1]_. The threshold t is the j-th largest of all n scores.
+    The loss is Pat&Mat [1]_. A share of about tau of all scores is at or above the threshold t.
 
     Parameters
     ----------
@@ -187,8 +186,8 @@ def precision_at_recall_loss(
         L = \frac{1}{n_-} \sum_{i : y_i = 0} \ell(s_i - t), \qquad
         t = s^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    The loss is Prec@Rec [1]_. The threshold t is the j-th largest score of the positives. At a
-    fixed recall, fewer false positives mean a higher precision.
+    The loss is Prec@Rec [1]_. The threshold t is the highest score of a positive for which the
+    recall is at least r. At a fixed recall, fewer false positives mean a higher precision.
 
     Parameters
     ----------

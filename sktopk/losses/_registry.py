@@ -88,7 +88,7 @@ def name_or_loss(loss):
 
 
 def named_like(loss):
-    """Return the entry of `OF_LABELS` for a name, function, partial or module, or None."""
+    """Return the entry of `OF_LABELS` for a name, function, partial or module; None if missing."""
     if isinstance(loss, str):
         return OF_LABELS.get(loss)
     if isinstance(loss, partial):
@@ -100,7 +100,7 @@ def named_like(loss):
 
 
 def params_with(loss, params):
-    """Return the parameters of a named loss. `params` replace its own, and these the defaults."""
+    """Return the default parameters of a loss, updated by its own parameters, then by `params`."""
     if isinstance(loss, partial):
         return params_with(loss.func, loss.keywords | params)
     own = vars(loss) | dict(loss.named_buffers()) if isinstance(loss, nn.Module) else {}

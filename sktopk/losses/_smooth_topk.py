@@ -23,7 +23,7 @@ from ._topk_hinge import topk_hinge_loss
 
 
 def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
-    """Return the loss of each sample and its gradient, or None instead of the gradient."""
+    """Return the loss of each sample and its gradient, which is None unless `gradient_needed`."""
     label = target.unsqueeze(1)
     label_score = scores.gather(1, label).squeeze(1)
     if k == 1:  # sigma_1 is a plain sum, and sigma_0 is 1
@@ -155,9 +155,9 @@ def smooth_topk_adjusted_loss(
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
     The loss is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
-    :math:`\pi_j` is the share of class j among the training samples. The scores :math:`s_j` of rare
-    classes rise, but frequent classes usually keep an advantage. For k = 1, use
-    :func:`logit_adjusted_loss`, which corrects exactly. In your own training loop, add
+    :math:`\pi_j` is the share of class j among the training samples. Training raises the scores
+    :math:`s_j` of rare classes, but frequent classes usually keep an advantage. For k = 1, use
+    :func:`logit_adjusted_loss`, which removes this advantage. In your own training loop, add
     :func:`logit_adjusted_loss` of the same scores. Cross-entropy would undo the correction.
 
     Examples

@@ -34,7 +34,7 @@ def within_group(weight, positive, of):
 
 
 def rank_tolerance(rank):
-    """Return the tolerance for rounding errors of a cumulative weight that should reach a rank."""
+    """Return the allowed rounding error of a cumulative weight that is compared with `rank`."""
     return (rank * 1e-7).clip(max=MAX_TOLERANCE)
 
 
@@ -126,8 +126,8 @@ class KthLargest(_Ranked):
     the j-th largest score has a gradient. Tied scores rank in the order of the samples. Without
     samples, t is -inf. Call ``threshold(scores, positive, weight=None, groups=None)``.
 
-    With weights, n is the total weight of the selected samples, and t is the largest score for
-    which the samples at or above t weigh at least j. Then j = n tau is not rounded.
+    With weights, n is the total weight of the selected samples, and j = n tau is not rounded. The
+    threshold t is the largest score for which the samples at or above t weigh at least j.
 
     Parameters
     ----------
@@ -167,10 +167,10 @@ class TopMean(_Ranked):
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    where j is min(k, n) or, with tau, n tau for n selected samples [1]_. The j samples share the
-    gradient. With weights, j is the total weight of the averaged samples, and the last sample
-    may count in part. With tau, j is rounded up to a multiple of min(1, mean weight). Without
-    samples, t is -inf. The published code of TopPushK uses this threshold of negatives.
+    where n is the number of samples that `of` selects [1]_. With `k`, j is min(k, n). With `tau`, j
+    is n tau, rounded up. With weights, n and j are total weights, the lowest averaged score may
+    count in part, and n tau is rounded up to a multiple of min(1, mean weight). Without samples, t
+    is -inf. The published code of TopPushK uses this threshold of negatives.
 
     Examples
     --------

@@ -103,7 +103,7 @@ def topk_transition_loss(
 
 
 def _group(scores, k):
-    """Return log-probabilities, without and with the top k classes merged, and these classes."""
+    """Return log-probabilities, the same with the top k classes as one class, and the top k."""
     values, top = scores.topk(k, dim=1, sorted=False)
     ends = value_range(values)
     if masked := ends is None or not ends[0] > -math.inf:

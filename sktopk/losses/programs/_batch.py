@@ -102,7 +102,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
     `closed_form` returns the optimum and its gradient by the scores. `program` returns arguments of
-    :func:`linear_program`. The loss is at least `bound` if it depends on a score of -inf.
+    :func:`linear_program`. A loss that depends on a score of -inf is raised to at least `bound`.
     """
     check_solver(solver, isinstance(batch.groups, Groups))
     scores, positive, negative = batch[:3]
@@ -202,7 +202,7 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 def hinge_rows(batch):
     """Return the constraints of hinges: matrix entries, right-hand side and sample numbers.
 
-    The variables are tau, z_1, ..., z_n. The rows are sign tau - z <= sign kink, then -z <= 0.
+    The variables are tau and z_i. The n rows sign * tau - z <= sign * kink precede n rows -z <= 0.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

@@ -11,7 +11,7 @@ _DAMPING = 1e-9
 
 
 class _Solved(torch.autograd.Function):
-    """Autograd function that returns `value`. `adjoint` maps gradients by `value` to `source`."""
+    """Function that returns `value`. `adjoint` turns its gradient into the gradient of `source`."""
 
     @staticmethod
     def forward(ctx, source, value, adjoint, solved):
@@ -28,7 +28,7 @@ class _Solved(torch.autograd.Function):
 
 
 def differentiable_optimum(program, solution, width):
-    """Return the optimum (with penalty if `width` > 0), with the gradient of the Lagrangian."""
+    """Return the optimum (with penalty if `width` > 0). Its gradient is that of the Lagrangian."""
     slack, status = program.slack(solution.x), solution.status
     cost = (program.cost * solution.x).sum(-1)
     if width:
@@ -59,7 +59,7 @@ def differentiable_vertex(program, solution):
 
 
 def differentiable_minimiser(program, solution, width):
-    """Return x, the minimizer of the penalty, with its gradient by implicit differentiation."""
+    """Return x, the minimizer of cost plus penalty, with a gradient by implicit differentiation."""
     slack = program.slack(solution.x)
     stationarity = width * program.cost + program.matrix.transposed_times(program.project(slack))
     constants, active = program.detach(), program.equality | (slack.detach() > 0)

@@ -50,9 +50,9 @@ def linear_program(
         p(c, A, b) = \min_x \; c^\top x \quad \text{subject to} \quad
         A_{ub}\, x \le b_{ub}, \quad A_{eq}\, x = b_{eq}
 
-    The variables may be negative, unlike the default of :func:`scipy.optimize.linprog`. The optimum
-    p can be a training loss (see :class:`LinearProgramLoss`). By the envelope theorem, with the
-    multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations,
+    Variables may be negative, unlike the default of :func:`scipy.optimize.linprog`. The optimum p
+    can be a training loss (see :class:`LinearProgramLoss`). By the envelope theorem, its gradients
+    depend on the multipliers :math:`v \ge 0` of the inequalities and :math:`u` of the equations:
 
     .. math::
         \nabla_c\, p = x, \quad \nabla_{b_{ub}}\, p = -v, \quad \nabla_{A_{ub}}\, p = v x^\top,
@@ -66,9 +66,8 @@ def linear_program(
     c : Tensor of shape (..., n_variables)
         Costs, floating point. Leading dimensions are broadcast to the shape of the batch.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
-        Left side of the inequalities: dense, sparse COO or sparse CSR. None means no inequalities.
-        A sparse matrix has all leading dimensions of the batch, or none. Only its stored entries
-        have a gradient.
+        Left side of inequalities: dense, sparse COO or CSR. None means no inequalities. A sparse
+        matrix has all leading dimensions of the batch, or none. Only stored entries get a gradient.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities. None if `A_ub` is None.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
@@ -85,10 +84,10 @@ def linear_program(
         Epsilon of the penalty (see Notes), positive. Smaller is more accurate, but less smooth.
     tol : float, default=None
         Positive tolerance for constraints, dual residual and gap, relative to the largest cost and
-        right-hand side. "highs" does not use it. None means 1e-9. If an input is not float64,
-        "newton" repeats unsolved programs with 1e-6. Gradients can be wrong if costs, or rows,
-        differ by a factor above 1e-2 / `tol`. A solution does not count as an optimum if its norm
-        is above 1e-3 / `tol` (at least 1e2, at most 1e6).
+        right-hand side. Not used by "highs". None means 1e-9; "newton" then repeats unsolved
+        programs with 1e-6 if an input is not float64. Gradients can be wrong if two costs, or two
+        rows, differ by a factor above 1e-2 / `tol`. A program can count as infeasible or unbounded
+        if its solution or multipliers have a norm above 1e-3 / `tol` (at least 1e2, at most 1e6).
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
@@ -101,7 +100,7 @@ def linear_program(
         arguments, at least float32. Only `x` and `fun` have a gradient.
 
         x : Tensor of shape (..., n_variables)
-            Solution, or the last iterate if unsolved (zeros with "highs").
+            Solution. If unsolved, the last iterate, or zeros with "highs".
         fun : Tensor of shape (...)
             Optimum; inf if infeasible, -inf if unbounded, c @ x if the solver stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
@@ -133,10 +132,10 @@ def linear_program(
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`
     by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b and
     depends on the scale of each row. It is in :math:`[p - \varepsilon (|v|^2 + |u|^2) / 2, p]` for
-    the optimum p and multipliers v, u. Infeasible programs have a finite minimum, never `status` 2.
+    the optimum p and multipliers v, u. Violations are only penalized, so `status` is never 2.
 
     "newton" is fast for sparse matrices if most of their columns have few entries. For other sparse
-    matrices, "highs" is faster. Redundant rows are allowed.
+    matrices, "highs" is faster. Redundant constraints are allowed.
 
     References
     ----------

@@ -100,7 +100,7 @@ class ScaledProgram(Program):
         return torch.maximum(torch.maximum(primal, dual), gap).squeeze(-1)
 
     def active_rows(self, multipliers, noise=1e-9):
-        """Return the mask of all equations, and of inequalities with a multiplier above `noise`."""
+        """Return a mask: True for equations, and for inequalities with multipliers > `noise`."""
         return self.equality | (multipliers > noise)
 
 
@@ -234,7 +234,7 @@ class _Newton:
         return length, accepted.squeeze(-1)
 
     def _judge(self, settled):
-        """Set the final status or the next subproblem of the programs in the mask `settled`."""
+        """For each program in the mask `settled`, set a final status or the next subproblem."""
         ray = settled & self._is_ray(self.x - self.anchor) & ~self.has_ray
         column = settled.unsqueeze(-1)
         if self.use_multipliers:
@@ -271,7 +271,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Return whether the cost falls without bound along `direction` or a similar direction."""
+        """Return whether the cost falls without bound along `direction`, corrected if necessary."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         if (self._falls(direction, _LEAST_NORM) & ~found).any():

@@ -31,7 +31,7 @@ def fbeta_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    where m is `margin`, :math:`n_+` counts the positives, and :math:`\tau` is any threshold with
+    where m is `margin` and :math:`n_+` counts the positives. The minimum is over thresholds with
     :math:`P < n_+`. P and N are upper bounds of the numbers of false negatives and false positives.
     The loss is in [0, 1). It is the optimum of a linear program [1]_, after the substitution of
     Charnes and Cooper (1962). Gradients flow through the threshold. The time is O(n log n).
@@ -128,7 +128,7 @@ def precision_at_recall_program_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the smallest mean hinge of negatives if the mean hinge of positives is limited.
+    r"""Compute the mean hinge loss of negatives at a threshold that guarantees a recall.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_-} \sum_{j : y_j = 0}
@@ -138,7 +138,7 @@ def precision_at_recall_program_loss(
 
     where m is `margin` and r is `recall`. Hinges are upper bounds of errors: at the best threshold
     :math:`\tau`, the recall is at least r, and the false-positive rate is at most the loss. The
-    linear program is from [1]_. It always has a solution. Sorting finds the solution in O(n log n).
+    loss is the optimum of a linear program [1]_. Sorting finds it in O(n log n).
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def recall_at_fpr_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute the smallest mean hinge of positives if the mean hinge of negatives is limited.
+    r"""Compute the mean hinge loss of positives at a threshold that limits the false-positive rate.
 
     .. math::
         L = \min_\tau \; \frac{1}{n_+} \sum_{i : y_i = 1}
@@ -179,7 +179,7 @@ def recall_at_fpr_loss(
     where m is `margin` and :math:`\varphi` is `fpr`. Hinges are upper bounds of errors: at the best
     threshold :math:`\tau`, the false-positive rate is at most :math:`\varphi`, and the recall is at
     least 1 minus the loss. The loss is Pat&Mat-NP [1]_ with the hinge and the threshold
-    `SurrogateQuantile`. The program always has a solution. Sorting finds it in O(n log n).
+    `SurrogateQuantile`. Sorting finds the minimum in O(n log n).
 
     Parameters
     ----------

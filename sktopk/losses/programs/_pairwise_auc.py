@@ -44,14 +44,14 @@ def pairwise_auc_loss(
         L = \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \; \sum_{j : y_j = 0}
             \ell\Bigl(\frac{s_j - s_i}{m}\Bigr)
 
-    where m is `margin`. The loss is at least 1 minus the area under the ROC curve. For the hinge,
-    the loss is a linear program of [1]_. The time is O(n log n), but O(n^2) for "logistic".
+    where m is `margin`. L is at least 1 minus the area under the ROC curve. With the hinge, L is
+    the optimum of a linear program [1]_. The time is O(n log n), or O(n^2) for "logistic".
 
     The loss of multi-class scores is the mean over binary problems:
 
     - "ovr": each class c against the rest, with the score :math:`s_c`;
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
-    - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_. Scores of -inf give NaN.
+    - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_ (NaN if one is -inf).
 
     Binary problems with an empty class are omitted. The "ovr" and "ovo" losses are at least 1 minus
     scikit-learn's macro-averaged ``roc_auc_score``. The "mu" loss is at least 1 minus AUC_mu.
@@ -158,7 +158,7 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
 
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
-    """Return (scores, positive, negative, bottom) with one problem per row, and the weights."""
+    """Return four fields of a `Batch` with one binary problem per row, and the sample weights."""
     scores, target = check_hard(scores, target, sample_weight, "pairwise_auc_loss")
     margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
@@ -188,7 +188,7 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Sort the kinks. Return (gap, before, after, groups). Gaps are between the kinks of a group.
+    """Return (gap, before, after, groups): for each sorted kink, the gap to the previous kink.
 
     `before` sums `rise` over the kinks before a gap, `after` sums `fall` over the kinks after it.
     """

@@ -36,7 +36,7 @@ def recall_at_precision_loss(
     where p is `precision`, m is `margin` and M is `penalty`. If :math:`V \le 0`, the precision at
     the minimizing :math:`\tau` is at least p, and the recall at least :math:`1 - P / n_+`. Often no
     threshold satisfies :math:`V \le 0`. A positive V is therefore allowed, with a penalty. The
-    minimum is a linear program, as in [1]_. Sorting solves it in O(n log n).
+    loss is the optimum of a linear program, as in [1]_. Sorting finds it in O(n log n).
 
     Parameters
     ----------
@@ -118,10 +118,10 @@ def precision_at_k_loss(
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where m is `margin`, T is a set of k samples, and :math:`T^*` is such a set with as many
-    positives as possible. L is at least 1 minus the precision at k. The first maximum is from the
-    structured hinge [1]_, the second from the ramp loss [2]_. With more than k positives, only the
-    k highest of their scores count, and L is not convex.
+    where m is `margin`, T is any set of k samples, and :math:`T^*` is any set of k samples with as
+    many positives as possible. L is at least 1 minus the precision at k. In the formula, the first
+    maximum is from the structured hinge [1]_, the second from the ramp loss [2]_. If there are more
+    than k positives, only the k positives with the highest scores count, and L is not convex.
 
     Let :math:`s^+_{[i]}` be the i-th best score of a positive, and :math:`s^-_{[i]}` of a negative.
     If both classes have at least k samples, L is the mean over i = 1, ..., k of
@@ -130,13 +130,13 @@ def precision_at_k_loss(
     Parameters
     ----------
     k : int
-        Number of top samples, 1 <= k <= n_samples. Each group has k top samples. With weights, k is
-        the total weight of the top samples. If a group weighs less, all samples are top samples.
+        Number of top samples in each group, 1 <= k <= n_samples. With weights, k is the total
+        weight of the top samples. In groups of size or weight below k, all samples are top samples.
 
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Ties keep their order.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class.
 
     References
     ----------
@@ -157,7 +157,7 @@ def precision_at_k_loss(
 
 
 def _counts(batch, k):
-    """Return the weight of the top k, and the weights of both classes in an ideal top k."""
+    """Return min(k, total weight), and the weight of each class in the best possible top k."""
     n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)
@@ -178,7 +178,7 @@ def _top_sums(batch, k):
 
 
 def _tops(groups, key, taken):
-    """For each pair (weight, amount), return weights of the top samples that sum to the amount."""
+    """For each (weight, amount), take weight from the best samples first, `amount` in total."""
     _, order, ordered = groups.sort(-key)
     found = []
     for weight, amount in taken:
@@ -193,7 +193,7 @@ def precision_at_k_program(batch, k):
     """Return the linear program of the loss. The variables are x = [lambda, z, u].
 
     By duality, the first maximum in the loss is the minimum of k lambda + w'z with z >= 0 and
-    lambda + z_i >= s_i + [y_i = 0]. Here, w are the sample weights, and u the weights in T*.
+    lambda + z_i >= s_i + [y_i = 0]. Here, w are the sample weights; u are the weights in T*.
     """
     scores, positive, negative, sign = batch[:4]
     n = len(scores)
