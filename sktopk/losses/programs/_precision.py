@@ -136,7 +136,7 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class.
+        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Ties keep their order.
 
     References
     ----------
