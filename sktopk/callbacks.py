@@ -43,7 +43,7 @@ class TrueThreshold(Callback):
                 f"{type(objective).__name__}"
             )
         if run.batches.groups is not None:
-            raise TypeError("callbacks must not have TrueThreshold with groups of samples")
+            raise TypeError("callbacks must not have TrueThreshold if fit gets groups")
         positive, weight = torch.from_numpy(np.asarray(y) == 1), run.weight
 
         def threshold():

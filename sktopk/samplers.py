@@ -20,14 +20,14 @@ class StratifiedBatchSampler:
     Let n, :math:`n_+` and :math:`n_-` be the numbers of samples, positives and negatives, b the
     batch size and m `min_positives`.
 
-    - If :math:`n_+ \ge m \lceil n / b \rceil`, there are :math:`\lceil n / b \rceil` batches. Each
-      sample is in exactly one batch, and each class is spread evenly over the batches.
+    - With enough positives (:math:`n_+ \ge m \lceil n / b \rceil`), each sample is in exactly one
+      of :math:`\lceil n / b \rceil` batches. Each class is spread evenly over the batches.
     - Otherwise there are :math:`\max(\lceil n_- / (b - m) \rceil, \lceil n_+ / m \rceil)` batches
       with m positives each. Each negative is in one batch. Positives are used repeatedly, each time
       in a new order. A batch may contain the same positive twice.
 
-    Each loop over the sampler is one epoch. Batch sizes differ by at most one. In [1]_, batches of
-    32 samples have 5 positives. Pass the sampler to a torch ``DataLoader`` as ``batch_sampler``.
+    Each loop over the sampler is one epoch. Batch sizes differ by at most one. The default numbers
+    are those of [1]_. Pass the sampler to a torch ``DataLoader`` as ``batch_sampler``.
 
     Parameters
     ----------
@@ -166,9 +166,9 @@ class ShuffledBatches:
 class GroupBatches:
     """Shuffled minibatches of whole groups, or of parts of groups that exceed `batch_size`.
 
-    A minibatch contains either several whole groups, or one part of each of `n_joined` large
-    groups. `n_joined` is at most ten, and smaller if parts would have fewer than twice
-    `min_positives` samples. `n_parts` has the number of parts of each group (0 without samples).
+    A minibatch contains either whole groups, or parts of at most `n_joined` different large groups.
+    `n_joined` is at most ten. It is lower if parts would have under ``2 * min_positives`` samples.
+    `n_parts` has the number of parts of each group (0 for a group without samples).
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):

@@ -265,7 +265,7 @@ def test_a_threshold_function_that_does_not_accept_groups_raises():
     assert clf.history_[-1]["train_loss"] > 0
     constant = sktopk.ThresholdClassifier(lambda scores, positive, weight: 0.5, **SMALL).fit(X, Y)
     assert constant.threshold_ < 0.5
-    with pytest.raises(TypeError, match="not have TrueThreshold with groups"):
+    with pytest.raises(TypeError, match="not have TrueThreshold if fit gets"):
         sktopk.RecallAtKClassifier(5, callbacks=[TrueThreshold()], **SMALL).fit(X, Y, groups=DAY)
 
 

@@ -95,7 +95,7 @@ def _check_regular(mode, path):
 
 
 def _clear(folder, start):
-    """Delete the temporary files of processes that have ended, which hold no lock."""
+    """Delete temporary files without a lock: the processes that wrote them have ended."""
     left = re.compile(rf"{re.escape(start)}[0-9a-f]{{16}}\.tmp")
     for entry in filter(left.fullmatch, os.listdir(folder)):
         path = os.path.join(folder, entry)

@@ -60,7 +60,7 @@ def explain(X, error, takes_missing=False):
 
 
 def _missing_objects(name, values, error, takes_missing):
-    """Return the mask of missing values. Raise an error at the first value that is not a number."""
+    """Return the mask of missing values. Raise an error if another value is not a number."""
     missing = np.zeros(len(values), bool)
     for row, value in enumerate(values.tolist()):
         try:
@@ -106,8 +106,8 @@ class Categories:
     The first category is None if values are missing. `statistics` maps each column with more than
     50 categories to their target statistics, with a last row for unknown categories. With more than
     two classes, the statistics of the first class replace the column of X. The statistics of other
-    classes are appended to X. If `only_cells` is true, all columns are categorical or boolean. Many
-    samples are then equal by chance, and do not count as copies.
+    classes are appended to X. `only_cells` means that all columns are categorical or boolean. Equal
+    samples then do not count as copies, because many samples are equal by chance.
     """
 
     values: dict
@@ -137,7 +137,7 @@ class Categories:
         return [j for j, values in self.values.items() if len(values) > MOST]
 
     def columns_of_classes(self, n_columns):
-        """Return a list of columns of target statistics per class. Two classes share one list."""
+        """Return, per class, the columns of its statistics; for two classes, only of the second."""
         if not self.statistics:
             return []
         first = [*self.statistics]
@@ -147,7 +147,7 @@ class Categories:
 
     @property
     def sizes(self):
-        """Return a dict {column: number of integer codes} of the columns that stay categorical."""
+        """Return a dict {column: number of categories} for at most `MOST` categories."""
         return {j: len(values) for j, values in self.values.items() if len(values) <= MOST}
 
     def encode(self, X):
@@ -230,7 +230,7 @@ def _objects(column):
 
 
 def _with_columns(X, encoded):
-    """Replace each column j of X by the first column of ``encoded[j]``. Append all others to X."""
+    """Replace column j of X by the first column of ``encoded[j]``. Append the other columns."""
     X = np.hstack([X, *(each[:, 1:].astype(X.dtype) for each in encoded.values())])
     for j, each in encoded.items():
         X[:, j] = each[:, 0]
@@ -314,9 +314,9 @@ def _by_frequency(name, objects, weight):
 def deal_to_parts(code, order, target):
     """Return the random part of each sample. Each category is spread evenly over the parts.
 
-    Samples with equal integers in `order` are copies. Copies are in one part if they have equal
-    labels and most categories have several different samples. Labels are not spread evenly, because
-    the statistics of the other parts would then reveal the label of a sample.
+    Samples with equal integers in `order` are copies. If copies always have equal labels, and a
+    category has two or more different samples on average, copies are in one part. Parts are not
+    stratified, because the statistics of the other parts would then reveal the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     at = np.lexsort([ties, order, code])
@@ -337,9 +337,9 @@ def target_statistics(code, target, n_classes, weight, part):
         (S_ck + m p_k) / (W_c + m),
 
     where W_c is the total weight of category c, S_ck the weight of its samples of class k, and p_k
-    the share of class k. The prior weight m of a class has the smallest squared error for samples
-    in other parts. If p_k has about the same error, p_k is the statistic of all categories, because
-    column scaling would amplify noise. The last row is for unknown categories. For two classes,
+    the share of class k. For each class, the prior weight m minimizes the squared error on held-out
+    parts. If this error is not significantly below the error of p_k, all categories get p_k. Column
+    scaling would otherwise amplify noise. The last row is for unknown categories. For two classes,
     only the second class has a column. scikit-learn's TargetEncoder ignores sample weights.
     """
     shape = N_PARTS, code.max() + 1, n_classes

@@ -47,8 +47,8 @@ def _check_shape(estimator, X, reset):
 def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
     """Return X as a float array, canonical CSR or lazy rows. Categories are integers.
 
-    `reset` sets attributes of a new estimator. `takes_tables` allows missing values and categories.
-    The categories are sorted by `sample_weight`. `takes_images` allows more than two dimensions.
+    `reset` stores properties of X in `estimator`, as in `fit`. `takes_tables` allows missing values
+    and categories, sorted by total `sample_weight`. `takes_images` allows more than two dimensions.
     """
     n_dim = getattr(X, "ndim", 2)
     if hasattr(X, "iloc") and n_dim == 1:

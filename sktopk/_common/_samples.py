@@ -27,11 +27,11 @@ LEAST_OF_BOTH = 0.1
 class Samples(NamedTuple):
     """Checked samples, labels, weights and group indices (None without groups).
 
-    `target` has class indices or, for rankings, 1 for positives. `count` has sample weights, not
-    multiplied by `class_weight`. If samples of weight 0 were dropped, `present` is the mask of the
-    other samples. `coded` is None or the table with categories as integers. Folds depend on `coded`
-    rather than X, because target statistics can make equal samples differ in X. `only_cells` means
-    that all columns are categorical or boolean. `ordered` is a stored result of `order`, or None.
+    `target` has class indices or, for rankings, 1 for positives. `count` has sample weights without
+    `class_weight`. If samples of weight 0 were dropped, `present` is the mask of the other samples.
+    `coded` is None or the table with categories as integers. Folds are computed from `coded`: in X,
+    target statistics can make equal samples different. `only_cells` means that all columns are
+    categorical or boolean. `ordered` is None or the stored result of `order`.
     """
 
     X: object
@@ -46,7 +46,7 @@ class Samples(NamedTuple):
     ordered: np.ndarray | None = None
 
     def order(self, seed):
-        """Return a random integer per sample, shared by equal samples and by samples of a group."""
+        """Return the stored order, or a random integer per sample (see `shuffled_order`)."""
         if self.ordered is not None:
             return self.ordered
         if self.only_cells and self.groups is None:
@@ -99,7 +99,7 @@ class SomeRows(LazyRows):
 
 
 class HeldOut(SomeRows):
-    """Samples that networks hold out. `parts` has a slice of samples and its networks per fold."""
+    """Samples that networks hold out. `parts` has (slice of samples, list of networks) per fold."""
 
     def __init__(self, X, folds):
         order = np.argsort(folds.fold, kind="stable")
@@ -146,7 +146,7 @@ def is_memory_map(X):
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return a random integer per sample, shared by equal samples and by samples of a group."""
+    """Return a random integer per sample: one per group or, without groups, per distinct sample."""
     rank = sample_ranks(X)
     order = np.random.RandomState(seed).permutation(rank.max() + 1)[rank]
     if groups is None:
@@ -208,7 +208,7 @@ def _lazy_keys(X, index, start):
 
 
 def _sparse_keys(X, index, number):
-    """Return sort keys for nonzero entry `number` of each sample, and ``number + 1``."""
+    """Return sort keys of nonzero entry `number` of each sample, and the next number."""
     place = X.indptr[index].astype(np.intp) + number
     there = place < X.indptr[index + 1]
     if not there.any():
@@ -232,7 +232,7 @@ def _canonical(X):
 def deal(order, target, n_folds):
     """Return the stratified fold of each sample. Samples with equal `order` get the same fold.
 
-    If all samples of a class would be in one fold, they and samples equal to them get fold -1.
+    If all samples of a class would be in one fold, these samples and their copies get fold -1.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
@@ -281,8 +281,8 @@ class Folds:
 def calibration_rows(y, fraction, random, groups=None):
     """Return a Boolean mask that selects calibration samples at random, stratified by class.
 
-    All samples have the same probability. Each class keeps at least one training sample. With
-    `groups`, whole groups are selected in the same way. The class of a group is its rarest class.
+    At least one sample of each class is not selected. Apart from that, all samples are equally
+    likely. With `groups`, whole groups are selected, stratified by the rarest class in a group.
     """
     if groups is not None:
         return _calibration_rows_of_groups(y, groups, fraction, random)

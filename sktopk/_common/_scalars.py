@@ -32,7 +32,7 @@ def check_option(value, name, allowed):
 
 
 def check_size(value, name):
-    """Check that an integer is in the range of int64, so that errors can show it."""
+    """Check that an integer is in the range of int64: Python refuses to print huge integers."""
     if isinstance(value, Integral) and abs(value) > _LARGEST:
         raise ValueError(f"{name} must be less than 2**63; got {_about(value)}")
 
@@ -222,9 +222,9 @@ def check_order(scores, classes, name):
 
 
 def on_host(values, name):
-    """Convert arrays of other libraries, and lists of strings mixed with others, to NumPy arrays.
+    """Convert arrays of other libraries, and lists that mix strings and other types, to NumPy.
 
-    Arrays on other devices and tensors with a gradient require scikit-learn's array_api_dispatch.
+    Arrays on a GPU or with a gradient are converted only with scikit-learn's array_api_dispatch.
     """
     refuse_masked(**{name: values})
     if isinstance(values, list | tuple):
@@ -300,8 +300,8 @@ def negative_first(classes, pos_label):
 def positive_label(pos_label, classes, count):
     """Return the positive label of two sorted classes. Warn if `pos_label` should be set.
 
-    None means 1 or True if the other label is 0, -1 or False. Otherwise, None means the first label
-    if its class is rare, and the second label if not. `count` has the weight of each class.
+    None means 1 or True if the other label is 0, -1 or False. Otherwise, None means the second
+    label, or the first if its share of `count` (the weights of both classes) is below `_RARE`.
     """
     labels = classes.tolist()
     if pos_label is not None:

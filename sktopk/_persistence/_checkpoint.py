@@ -235,7 +235,7 @@ def _part(callback):
 
 
 class Attributes:
-    """Methods `state_dict` and `load_state_dict` for a callback, because skorch has none."""
+    """Methods `state_dict` and `load_state_dict` for a callback: skorch's callbacks have none."""
 
     names = "misses_", "dynamic_threshold_", "best_epoch_", "best_model_weights_", "best_score_"
 
@@ -250,7 +250,7 @@ class Attributes:
 
 
 def _plain(value):
-    """Return a tensor or plain value, which ``torch.load(weights_only=True)`` can read."""
+    """Return `value` in a type that ``torch.load(weights_only=True)`` can read."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, torch.Tensor | int | float | str):
         return value

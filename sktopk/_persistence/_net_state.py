@@ -30,7 +30,7 @@ def net_state(net):
 def check_net_state(net, state):
     """Raise ValueError if `state`, from a file, is not a state of the freshly built `net`.
 
-    torch does not check states. With wrong tensors, it could read or write memory of other objects.
+    torch does not check loaded states. Wrong tensors could make it access memory of other objects.
     """
     own = net_state(net) | {"optimizer": _after_a_step(net), "history": []}
     check_like(own, state, "net", own["weights"])
@@ -47,8 +47,8 @@ def check_net_state(net, state):
 def check_like(expected, found, name, weights):
     """Raise ValueError unless `found` has the keys, types, shapes and dtypes of `expected`.
 
-    None, empty containers, empty tensors and infinite values in `expected` are placeholders for
-    values that training sets. A dict with the name of a weight must be a state dict like `weights`.
+    Training sets the values that are None, empty or infinite in `expected`, so `found` may differ
+    there. A dict there with the name of a weight as a key must be a state dict like `weights`.
     """
     if isinstance(expected, torch.Tensor):
         return _check_tensor(expected, found, name)

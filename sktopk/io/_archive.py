@@ -83,12 +83,12 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Return full names of all types in an archive, which may only call types in `constructed`."""
+    """Return full names of all types in an archive. Reject calls of types not in `constructed`."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
         if not stored or len(sizes) < len(archive.infolist()) or sum(sizes.values()) > len(data):
-            raise ValueError("archived files must not be compressed, or share names or bytes")
+            raise ValueError("archived files must be uncompressed and share no names or bytes")
         version = json.loads(archive.read(_VERSION)) if _VERSION in sizes else {}
         if version.get("format", FORMAT) != FORMAT:
             raise ValueError(f"the file's sktopk format must be {FORMAT}; got {version['format']}")

@@ -87,7 +87,7 @@ def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     path : str or path-like
         File to read.
     trusted : collection of str or type, default=()
-        More classes and functions to trust, or their full names. Check each of them. `load` always
+        Classes and functions to trust, or their full names. Check their code first. `load` always
         trusts sktopk, skops' defaults, and scikit-learn's searches, voting and calibration.
 
     Returns

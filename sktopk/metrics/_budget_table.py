@@ -23,8 +23,8 @@ def budget_table(
     r"""Compute found positives, precision and recall of review budgets, with confidence intervals.
 
     A budget b selects the b samples of highest score among the `n_rows` samples of a day. The
-    function selects the same share of the n given samples. Hits are the mean number of positives
-    among the selected samples of a day:
+    function selects the share b / `n_rows` of the n given samples. Hits are the mean number of
+    positives among the selected samples of a day:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad

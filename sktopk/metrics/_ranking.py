@@ -44,7 +44,7 @@ class Ranking:
 
     @classmethod
     def of(cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None):
-        """Return the ranking of labeled samples. Warn if `y_score` seems to be wrong."""
+        """Return the ranking of labeled samples. Warn if `y_score` looks reversed or has labels."""
         if isinstance(y_true, cls):  # `top_score` passes a ranking instead of labels
             return y_true
         positive = is_positive(y_true, pos_label)
@@ -149,7 +149,7 @@ def warn_of_few(score, k, n, what):
 def warn_of_scores(y_true, y_score, positive, always=False):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
-    The ranking is checked only if the positives have the smaller label, or if `always` is True.
+    If the positives have the larger label, their ranks are checked only if `always` is True.
     """
     y_true = np.asarray(on_host(y_true, "y_true")).ravel()
     y_score = np.asarray(on_host(y_score, "y_score"))
@@ -186,7 +186,7 @@ def undefined(score, reason):
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Return checked sample weights, or ones for None. Error messages name the array `of`."""
+    """Return checked sample weights, or ones for None. Errors call the weighted array `of`."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")

@@ -45,8 +45,8 @@ def set_coverage_score(
     Returns
     -------
     score : float
-        In [0, 1]. No set contains a label that is not in `labels`. With "macro", each such label is
-        a class of coverage 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
+        In [0, 1]. A sample whose label is not in `labels` is not covered. With "macro", each such
+        label is a class of coverage 0. NaN, with an `UndefinedMetricWarning`, if all weights are 0.
 
     Raises
     ------

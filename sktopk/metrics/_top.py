@@ -149,13 +149,13 @@ def enrichment_factor_score(
     y_true, y_score, pos_label, ties, sample_weight
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     fraction : float
-        Share f of the samples to select, in (0, 1], rounded up to whole samples. If the mean weight
-        of the samples is below 1, k is rounded up to a multiple of the mean weight instead.
+        Share f of the samples to select, in (0, 1]. Their total weight k is rounded up to an
+        integer or, if the mean sample weight is below 1, to a multiple of the mean sample weight.
 
     Returns
     -------
     score : float
-        At least 0; random scores give 1 on average. NaN, with a warning, without positives.
+        At least 0; random scores give 1 on average. NaN, with a warning, if there are no positives.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def recall_at_precision_score(
     Returns
     -------
     score : float
-        In [0, 1]. 0 if no threshold reaches the precision. NaN, with a warning, without positives.
+        In [0, 1]. 0 if `precision` is never reached. NaN, with a warning, if no sample is positive.
 
     Examples
     --------
@@ -291,7 +291,7 @@ def positives_at_top_score(
     -------
     score : float
         In [0, 1]. Positives tied with the k-th negative do not count. With fewer than k negatives,
-        the score is 1, with a warning if `k` > 1. NaN, with a warning, without positives.
+        the score is 1, with a warning if `k` > 1. NaN, with a warning, if there are no positives.
 
     References
     ----------
@@ -331,7 +331,7 @@ def true_positive_rate_at_fpr_score(
         \max \Bigl\{ \frac{\sum_i w_i y_i [s_i \ge t]}{\sum_i w_i y_i} :
         \frac{\sum_i w_i (1 - y_i) [s_i \ge t]}{\sum_i w_i (1 - y_i)} \le f \Bigr\}
 
-    The maximum is over all thresholds t. Tied samples are selected together, not interpolated.
+    The maximum is over all thresholds t. A threshold selects either all tied samples or none.
 
     Parameters
     ----------

@@ -67,9 +67,9 @@ def make_top_scorer(
     positive rate (TPR) over the logarithm of the false positive rate. The false positive rate goes
     from a = `min_fpr` (default 1e-5) to b = `max_fpr` (default 0.05).
 
-    "auc_at_quantile" (right formula) is a mean of precisions [1]_. :math:`P(\tau)` is the precision
-    among the share :math:`\tau` of samples with the highest scores, and :math:`\alpha` is
-    `quantile`. ``normalize=True`` divides the metric by its value for a perfect ranking.
+    "auc_at_quantile" (right formula) is the mean precision [1]_ for shares :math:`\tau` from 0 to
+    :math:`\alpha` = `quantile`. :math:`P(\tau)` is the precision among the share :math:`\tau` of
+    samples with the highest scores. ``normalize=True`` divides by the value of a perfect ranking.
 
     .. math::
         \frac{1}{\ln(b / a)} \int_{\ln a}^{\ln b} \mathrm{TPR}(e^u) \, du, \qquad

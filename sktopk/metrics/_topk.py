@@ -254,7 +254,7 @@ def _check_scores(y_score):
 
 
 def columns_of_labels(y_true, labels, shape, of="y_score"):
-    """Return the column of each label (>= n_classes for unknown labels). `of` names the array."""
+    """Return the column of each label (>= n_classes if unknown). Errors call the array `of`."""
     y_true, (n_samples, n_classes) = check_true(y_true), shape
     _check_n_rows(len(y_true), n_samples, of)
     labels = _check_labels(labels, y_true, n_classes, of)

@@ -137,7 +137,7 @@ def _reason_against_boosting(X, n_classes):
 
 
 def _categories(X):
-    """Return the names of the columns of a data frame that are not numeric."""
+    """Return the names of the non-numeric columns of a data frame."""
     return [*as_pandas(X).select_dtypes(exclude="number")] if hasattr(X, "columns") else []
 
 

@@ -60,20 +60,20 @@ def compare_losses(
 
     In each fold, every model uses the setting from `grid` with the best score on a held-out quarter
     of the training samples. The model is refitted to all training samples, and scored on the test
-    samples. All models share folds and seeds. The best loss is compared with the best baseline,
-    which looks slightly better than it is, because the same scores select it. The baselines are:
+    samples. All models share folds and seeds. The best loss is compared with the best baseline.
+    This baseline looks slightly better than it is, because the same scores select it. Baselines:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
-      encoding, imputation and scaling as needed. The result's `omitted` says why one is missing.
+      encoding, imputation and scaling as needed. The result's `omitted` says which are omitted.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). With two classes, no sample weights and a
-      `scoring` of predicted labels, such as "f1", the threshold of the last network is tuned.
+      "weighted_cross_entropy" (balanced class weights). The threshold of "weighted_cross_entropy"
+      is tuned for two classes without `sample_weight`, if `scoring` uses predicted labels ("f1").
 
     Parameters
     ----------
     estimator : classifier or pipeline
-        A TopKClassifier, or a pipeline that contains one. Each name in `losses` replaces its loss.
-        Any other classifier is compared under its class name. Each run sets every `random_state`.
+        A TopKClassifier, or a pipeline that contains one: each name in `losses` replaces its loss.
+        Any other classifier is compared under its class name (for a pipeline, of the last step).
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -82,8 +82,8 @@ def compare_losses(
         Class labels.
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
-        with the k of the TopKClassifier. Models with ``pos_label=None`` get the `pos_label` of
-        `scoring`, if it is a scorer of sktopk with a `pos_label`, and otherwise of `estimator`.
+        with the k of the TopKClassifier. A model with ``pos_label=None`` gets the `pos_label` of
+        `scoring`, if it is a scorer of sktopk that has one, or else the `pos_label` of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
@@ -100,7 +100,7 @@ def compare_losses(
         Weights of the samples, for `fit` and, if the scorer takes weights, for `scoring`.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample. Groups are passed to `cv`, and to a scorer on which you called
-        ``set_score_request(groups=True)``. The held-out quarter also consists of whole groups.
+        ``set_score_request(groups=True)``. Validation samples for `grid` are also whole groups.
     confidence : float, default=0.95
         Confidence level of the intervals, in (0, 1).
     margin : float, default=0.01
@@ -110,7 +110,7 @@ def compare_losses(
     progress : bool, default=True
         Whether to show a progress bar.
     random_state : int, RandomState or None, default=0
-        Seed from which the seeds of all runs are drawn.
+        Seed for drawing the seeds of all runs. Each run sets every `random_state` to its seed.
 
     Returns
     -------

@@ -28,8 +28,8 @@ class LossComparison:
         \sqrt{\bigl(\tfrac{1}{J} + \tfrac{\rho}{1 - \rho}\bigr) S^2}\Bigr)
 
     where :math:`\bar d` and :math:`S^2` are the mean and the variance of the differences between a
-    loss and the baseline on J splits, and :math:`\rho` is `overlap`. Scores of a loss on one split
-    are averaged. If S = 0, p is 1 for :math:`\bar d = 0`, else 0.
+    loss and the baseline on J splits, and :math:`\rho` is `overlap`. If a loss has several runs on
+    one split, their mean score counts. If S = 0, p is 1 for :math:`\bar d = 0`, else 0.
 
     Parameters
     ----------

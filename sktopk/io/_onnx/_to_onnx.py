@@ -103,17 +103,17 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
     The input "X" of the graph takes any number of samples. Its type is float32 if X was float32 in
-    `fit`, else float64. For a Pipeline, it is also float32 if the argument X is float32. For a
-    `module` other than TabularMLP, it is the type of the weights. The outputs are:
+    `fit`, else float64. With a `module` other than TabularMLP, its type is the type of the weights.
+    If a Pipeline is exported with a float32 X, the input is always float32. The outputs are:
 
     - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
     - "label" of all other classifiers: `predict`;
     - "proba": `predict_proba`, if the estimator has this method.
 
-    Labels are int64, bool, float64 or strings. If the outputs for X differ too much, an error is
-    raised: scores by more than 1e-4 times the largest score, or probabilities by more than 1e-3.
-    For float64 scores, both limits are 100 times smaller. Labels of nearly equal scores may differ.
+    Labels are int64, bool, float64 or strings. An error is raised if graph and classifier differ on
+    X: scores by over 1e-4 times the largest absolute score, or probabilities by over 1e-3. For
+    float64 scores, both limits are 100 times smaller. Labels of nearly equal scores may differ.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     path : str or path-like
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
-        Samples for the comparison, such as a few hundred training samples. If the classifier
-        accepts missing values in some columns only, include missing values in these columns. If it
-        accepts them in all columns, `to_onnx` adds some to a copy of X.
+        Samples on which graph and classifier are compared, such as a few hundred training samples.
+        If only some columns may have missing values, include such values, so that they are tested.
+        If all columns may have missing values, `to_onnx` adds some to a copy of X.
 
     Returns
     -------
@@ -135,9 +135,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     Raises
     ------
     ImportError, NotFittedError, OSError, TypeError, ValueError
-        If a package is missing (``pip install "sktopk[onnx]"``), the file cannot be written, or the
-        outputs differ. Also if the estimator is not fitted, has no network or cannot be converted.
-        In all these cases, no file is written.
+        If a package is missing (``pip install "sktopk[onnx]"``), the file cannot be written, or
+        graph and estimator differ. Also if the estimator is not fitted, has no network or cannot be
+        converted. In all these cases, no file is written.
 
     Examples
     --------

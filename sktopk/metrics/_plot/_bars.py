@@ -25,8 +25,8 @@ class SetSizeDisplay(ScoreDisplay):
     coverage: the share of sets that contain the label. Larger points stand for more samples.
 
     Create the display with `from_predictions`, or with `from_estimator`, which takes no groups.
-    Both take `target` and the arguments `labels` and `sample_weight` of `set_coverage_score`. If
-    the `method` of a `SetClassifier` uses `coverage`, this is the default `target`.
+    Both take `target` and the arguments `labels` and `sample_weight` of `set_coverage_score`. The
+    default `target` of `from_estimator` is the `coverage` of a `SetClassifier` if `method` uses it.
 
     Parameters
     ----------

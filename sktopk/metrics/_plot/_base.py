@@ -155,7 +155,7 @@ class ScoreDisplay(Display):
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return the positive label and its scores for X, or all labels and their scores."""
+        """Return pos_label and its scores or, if `_label` is "labels", all labels and scores."""
         if cls._label == "labels":
             labels, y_score = cls._predict(estimator, X)
             if label is not None and not np.array_equal(label, labels):
@@ -168,7 +168,7 @@ class ScoreDisplay(Display):
 
 
 class CurveDisplay(ScoreDisplay):
-    """Base class of displays with a curve per classifier or test fold, combined by `_join`."""
+    """Base class of displays with a curve per classifier or test fold. `_join` combines folds."""
 
     @classmethod
     def from_cv_results(

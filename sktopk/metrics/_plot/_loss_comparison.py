@@ -102,10 +102,10 @@ class LossComparisonDisplay(Display):
         Parameters
         ----------
         scores : dict of str to array-like of shape (n_runs,)
-            Finite scores of each loss (the key) in the same runs, at least two. Larger is better.
+            Finite scores of each loss (the key) in the same runs; larger is better. n_runs >= 2.
         overlap : float
-            Estimated correlation of two runs. Nadeau and Bengio use the share of test samples, such
-            as 0.2 for five folds, or the `test_size` of random splits.
+            Estimated correlation of two runs. Nadeau and Bengio use the share of samples in a test
+            set: 0.2 for five folds, or the `test_size` of random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
             `ax` and `kwargs` go to `plot`. The others are parameters of `LossComparisonDisplay`.
 
