@@ -124,8 +124,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         `decision_function` of each training sample, from the networks that held the sample out. NaN
         if no network held it out. Absent with one network, with `X_val` or for over 2**27 scores.
     oob_score_ : float
-        `score` of the out-of-fold scores, or of a random part of over 2**27 scores. Classes with a
-        single sample are not counted. If there are many such classes, `oob_score_` is too high.
+        `score` of the out-of-fold scores; if there are more than 2**27 scores, of a random part. It
+        is too high if many classes have a single sample, because such samples are not counted.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net
@@ -205,8 +205,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
             Training samples, float32 or float64. Categories that `fit` has not seen count as
             unknown. A custom `module` also accepts images (n_samples, channels, height, width).
-            Network weights are float32. Only if one minibatch holds all samples, they have the
-            dtype of X. Memory maps and Datasets are read in minibatches.
+            Network weights have the dtype of X if one minibatch holds all samples, and else
+            float32. Memory maps and Datasets are read in minibatches.
 
             Items of a Dataset are samples, or tuples that begin with (sample, label). If the
             Dataset has ``__getitems__(indices)``, one call reads a minibatch.
@@ -220,7 +220,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             search passes groups only to its splitter. To also pass groups to `fit`, use metadata
             routing or, in a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
         X_val, y_val : array-like, default=None
-            Samples and labels for early stopping and calibration. No samples of X are held out.
+            Samples and labels for early stopping and calibration. Then no sample of X is held out.
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues.
             The weights are then bit-identical to a fit without a crash, unless a Dataset draws
@@ -297,7 +297,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
         To train a fitted estimator further, first set a lower `learning_rate`, such as 0.001.
         You can change `batch_size`, `class_weight` and `verbose`, but no other parameters.
-        `predict_proba` keeps the calibration of `fit`, which is less accurate for new scores.
+        `predict_proba` keeps the calibration of `fit`, which becomes less accurate.
 
         Parameters
         ----------
@@ -376,8 +376,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
         Requires `calibration`, ``log_loss_share > 0``, or a loss of log probabilities, such as
         "cross_entropy". Probabilities rank the classes like the scores. If the loss corrects for
-        class frequencies, the probabilities are for equally frequent classes. With several
-        networks, the largest probability is often too low: `fit` calibrates single networks.
+        class frequencies, the probabilities assume equally frequent classes. With several networks,
+        a sample's largest probability is often too low, because `fit` calibrates single networks.
 
         Parameters
         ----------

@@ -97,16 +97,16 @@ def calibrated_proba(slope, intercept, scores):
 def scores_as_unseen(scores, unseen, target, weight):
     r"""Return training scores, corrected to be distributed like the scores of new samples.
 
-    A member scores samples on which it was trained differently from new samples. Let :math:`F_{mc}`
-    be the distribution of the scores of member m for its training samples of class c, and
-    :math:`G_{mc}` for its held-out samples. The score s of a training sample is mapped to
+    A member scores its training samples differently from new samples. Let :math:`F_{mc}` be the
+    distribution of the scores of member m for its training samples of class c, and :math:`G_{mc}`
+    for its held-out samples of class c. The score s of a training sample is mapped to
 
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).
 
     The change of s is interpolated between the ranks of held-out samples, and constant beyond them.
-    The result is the mean over all members. `unseen` marks the members (at least one) that
-    held out a sample. If a class has too few different held-out scores, only these members count.
+    The result for a sample is the mean over all members. If a class has too few different held-out
+    scores, it is the mean over the members that held out the sample (True in its row of `unseen`).
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):

@@ -48,10 +48,7 @@ HELD_OUT_FOLDS = 10
 
 
 def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
-    """Return the checked samples, and set the attributes of columns, classes and the task.
-
-    `is_fit` is false in `partial_fit`: X is then only a part of the data.
-    """
+    """Return the checked samples, and set the attributes of columns, classes and the task."""
     resumed = hasattr(clf, "net_")
     data = check_labelled(
         clf, X, y, sample_weight, groups,
@@ -112,7 +109,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
 
 
 def columns_with_missing(X):
-    """Return the indices of columns with missing values, and of columns with other values."""
+    """Return column indices in two arrays: with missing values, and with values not missing."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
@@ -295,7 +292,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Return the KeyboardInterrupt that ended the training (or None), and totals of weights."""
+    """Train the net. Return the KeyboardInterrupt that stopped it (or None) and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     batches = make_batches(
@@ -342,8 +339,8 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
-    With folds, the held-out samples are read from `rows`, if these are encoded training samples. If
-    `totals` is None, the loss is not computed, because it takes as long as a training step.
+    If `rows`, the training samples, are encoded already, each fold is read from them. The loss
+    takes as long as a training step, and is computed only if `totals` is not None.
     """
     # The scores of different networks are not compared, and need not be in memory together.
     parts = [(slice(None), None)] if folds is None else unseen.X.parts

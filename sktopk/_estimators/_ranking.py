@@ -51,7 +51,8 @@ class RankingClassifier(BaseNetClassifier):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
         encodes numerical columns in 8 bins. Other networks need scaled data, or must start with
-        :class:`~sktopk.modules.TableEncoder`. A `module` taking `n_members` builds all networks.
+        :class:`~sktopk.modules.TableEncoder`. If `module` has a parameter `n_members`, one call
+        must create all networks.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
@@ -131,7 +132,7 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         ValueError, TypeError
-            See :meth:`TopKClassifier.fit`. TypeError also if the loss takes no groups.
+            See :meth:`TopKClassifier.fit`. TypeError also for groups if the loss takes none.
         """
         return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 
@@ -145,8 +146,8 @@ class RankingClassifier(BaseNetClassifier):
     ) -> Self:
         """Train for one epoch on a part of the data, at a constant learning rate.
 
-        Each call computes `threshold_` from its own samples. The parameter k is a rank among the
-        samples of all calls so far. A sample that is passed twice counts twice.
+        Each call computes `threshold_` from its own samples. Without groups, an integer `k` is a
+        rank among the samples of all calls so far: one call uses a proportionally smaller rank.
 
         Parameters
         ----------
@@ -334,7 +335,7 @@ class TopClassifier(RankingClassifier):
         return task
 
     def _total(self, of):
-        """Return the total weight of the negatives, the positives or all samples so far."""
+        """Return the total weight so far of the samples `of`: negatives, positives or all."""
         total, positive = self._class_total_, self.classes_ == self.pos_label_
         parts = {"negatives": total[~positive], "positives": total[positive], "all": total}
         return float(parts[of].sum())

@@ -126,7 +126,7 @@ def unpacked(estimator, net):
 
 
 class _NoLargerThan(TorchFunctionMode):
-    """Context manager that raises ValueError if a network is much larger than its `weights`."""
+    """Context manager: raise ValueError if a network needs far more numbers than `weights` has."""
 
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 

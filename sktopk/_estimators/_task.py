@@ -187,8 +187,8 @@ class RankingTask:
     def values(self, target, scores, weight, groups):
         """Return the value of `log_fpr_values` of each sample, and its weight.
 
-        The weighted mean is the area under the ROC curve with a logarithmic false-positive rate.
-        With groups, it is the mean of the groups' areas.
+        The weighted mean of the values is the area under the ROC curve with a logarithmic
+        false-positive rate. With groups, it is the mean of the groups' areas.
         """
         lists = [np.arange(len(target))] if groups is None else rows_of_groups(groups)
         value, share = np.zeros((2, len(target)))
@@ -211,7 +211,7 @@ def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
     The FPR of i is the share of negatives that score higher than i. Ties count one half. An FPR
-    below :math:`1 / n_-` is set to this value: below it, only the highest negative matters.
+    below :math:`1 / n_-` is raised to this value, as it would depend on the highest negative only.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

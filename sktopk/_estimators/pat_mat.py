@@ -39,11 +39,12 @@ class PatMatClassifier(TopClassifier):
 
     This is Pat&Mat [1]_ with an exact quantile as threshold: t is the j-th highest of the n scores.
     Choose a tau that is at least the share of positives, or use :class:`RecallAtFPRClassifier`.
-    With a smaller tau, the loss is already low if all positives have the same score.
+    With a smaller tau, t can be the score of a positive, and the loss is low if all positives have
+    the same score.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
-    the j-th highest training score and the next lower score. `predict` may select more or less than
-    the share tau of new samples. To select exactly n samples, use `predict_top`.
+    t on the training set (formula above) and the next lower score. `predict` may select more or
+    less than the share tau of new samples. To select exactly n samples, use `predict_top`.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ class PatMatNPClassifier(TopClassifier):
     of negatives. In :class:`RecallAtFPRClassifier`, t depends on several negatives.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at the rate tau. `threshold_`
-    is between the j-th highest training score of a negative and the next lower training score.
+    is between t on the training set (formula above) and the next lower score of any sample.
 
     Parameters
     ----------
@@ -112,9 +113,9 @@ class RecallAtFPRClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         \frac{1}{n_-} \sum_{j : y_j = 0} \ell(f(x_j) - t) = \varphi
 
-    The second equation defines the threshold t, where :math:`\varphi` is `fpr`. With the hinge, the
-    loss is the optimum of a linear program (:func:`sktopk.losses.recall_at_fpr_loss`). The
-    quadratic surrogate gives the original Pat&Mat-NP, which [1]_ cites as its reference 2.
+    The threshold t solves the second equation, in which :math:`\varphi` is `fpr`. With the hinge,
+    the loss is the optimum of a linear program (:func:`sktopk.losses.recall_at_fpr_loss`). With
+    ``surrogate="quadratic"``, this is the original Pat&Mat-NP (reference 2 of [1]_).
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
     threshold with a false-positive rate of at most `fpr` on the training set. For a guarantee on
@@ -166,10 +167,11 @@ class PrecisionAtRecallClassifier(TopClassifier):
 
     The threshold t is the j-th highest of the :math:`n_+` scores of positives. At a fixed recall r,
     few false positives mean a high precision (Prec@Rec, eq. 4 of [1]_).
-    :func:`sktopk.losses.precision_at_recall_program_loss` is a linear program for the same task.
+    The optimum of a linear program is another loss for this task, see
+    :func:`sktopk.losses.precision_at_recall_program_loss`.
 
-    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between the j-th
-    highest training score of a positive and the next lower training score.
+    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between t
+    on the training set (formula above) and the next lower score of any sample.
 
     Parameters
     ----------

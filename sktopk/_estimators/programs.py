@@ -47,8 +47,8 @@ class AUCClassifier(BatchClassifier):
         \min_f \; \frac{1}{n_+ n_-} \sum_{i : y_i = 1} \sum_{j : y_j = 0}
         \ell\bigl(f(x_j) - f(x_i)\bigr)
 
-    With the hinge, the loss is the linear program :func:`sktopk.losses.pairwise_auc_loss` [1]_. For
-    several classes, use ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
+    With the hinge, the loss :func:`sktopk.losses.pairwise_auc_loss` is the optimum of a linear
+    program [1]_. For several classes, use ``TopKClassifier(sktopk.losses.PairwiseAUCLoss())``.
 
     `score` is the area under the ROC curve. `threshold_` maximizes the true-positive rate minus the
     false-positive rate on the training set.
@@ -58,8 +58,8 @@ class AUCClassifier(BatchClassifier):
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
         Loss l of a negative's score minus a positive's score. "squared_hinge" equals "quadratic".
     margin : float, default=1.0
-        Difference of two scores, above 0. With the hinge, a pair of a positive and a negative has
-        no loss if the positive scores higher by at least `margin`.
+        Above 0. With the hinge, a pair of a positive and a negative has no loss if the score of the
+        positive is at least `margin` above the score of the negative.
     """
 
     surrogate: str = "hinge"
@@ -137,9 +137,9 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     .. math::
         \max \; \text{recall} \quad\text{with}\quad \text{precision} \ge p
 
-    The loss is the linear program :func:`sktopk.losses.recall_at_precision_loss` [1]_. Hinge losses
-    give lower bounds of recall and precision. A precision below p has a penalty. For a guarantee on
-    new samples, use :class:`BudgetClassifier`.
+    The loss :func:`sktopk.losses.recall_at_precision_loss` is the optimum of a linear program [1]_.
+    Hinge losses replace the counts of errors. The loss has a penalty if the precision, computed
+    with hinge losses, is below p. For a guarantee on new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
     with a precision >= p on the training set, or else the value with the highest precision.

@@ -32,8 +32,8 @@ class DeepTopPushClassifier(TopClassifier):
     Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`.
 
-    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above t on the
-    training set. In training, t is computed from a minibatch and `buffer_size` hard examples.
+    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the highest
+    training score of a negative. Each step estimates this score from a minibatch and hard examples.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class TopPushKClassifier(TopClassifier):
     Parameters
     ----------
     k : int, default=5
-        The threshold is the k-th highest score of the negatives, or the lowest if there are fewer.
+        The threshold is the k-th highest negative score, or the lowest if there are fewer than k.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class RecallAtKClassifier(TopClassifier):
     Parameters
     ----------
     k : int or float, default=100
-        Number of samples to review, an int >= 1, or share of the samples, a float in (0, 1).
+        Samples to review: an int >= 1 is their number, and a float in (0, 1) is their share.
 
     Attributes
     ----------

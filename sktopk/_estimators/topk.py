@@ -35,8 +35,8 @@ class TopKClassifier(BaseNetClassifier):
     r"""Classifier that predicts the k best labels of each sample.
 
     `fit` minimizes the mean of a loss :math:`L_k(f(x), y)`, which is small if the label is among
-    the k classes with the highest scores. By default, the loss is mixed with cross-entropy. The
-    top-k accuracy is then about the same as with cross-entropy, even if some labels are wrong.
+    the k classes with the highest scores. By default, this loss is averaged with cross-entropy. The
+    top-k accuracy is then about the same as with cross-entropy alone, also if y has wrong labels.
 
     For linear models, a top-k loss without cross-entropy (``log_loss_share=0``) can be better. If
     some classes are rare, losses for long-tailed classes are better. A fit of 10 000 samples with

@@ -52,10 +52,10 @@ class Rows:
 
     X is not modified. Samples of sparse matrices and read-only memory maps are copied when indexed.
 
-    `resident` copies X to `device` once, if X is a dense array in memory that fits in
+    With `resident`, X is copied to `device` once, if X is a dense array in memory that fits in
     `RESIDENT_SHARE` of the device's free memory. With `sparse`, samples of a CSR matrix are
-    `SparseRows` if these are faster. `read` reads a Dataset with torch's DataLoader, and `loading`
-    has the arguments. With `encoded`, X has the outputs of the network's encoder.
+    `SparseRows` if these are faster. `loading` has the arguments of torch's DataLoader, with which
+    `read` reads a Dataset. `encoded` says that X is the output of the network's encoder.
     """
 
     def __init__(
@@ -151,8 +151,8 @@ class MiniBatches:
     examples are known only after this computation, so they are copied later.
 
     `holds_out` is None or a mask (n_members, n_samples): True for samples that a network does not
-    draw. `least_drawn` replaces `LEAST_DRAWN`. With 0, all networks draw the same number of
-    samples. With inf, each network draws all its samples. `hard` has the indices of hard examples.
+    draw. `least_drawn` is used in place of `LEAST_DRAWN`: with 0, all networks draw the same
+    number of samples, with inf each draws all its samples. `hard` has the indices of hard examples.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class MiniBatches:
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
     def fetched(self):
-        """Yield for each minibatch: sample indices, drawn positions, how many, samples or None."""
+        """Yield per minibatch (sample indices, drawn positions, numbers drawn, samples or None)."""
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
@@ -237,7 +237,7 @@ class MiniBatches:
         n_samples, n_hard = len(self.target), hard.shape[1] if hard.ndim == 2 else -1
         known = hard.dtype == torch.long and hard.shape == (self.n_members, n_hard)
         if not known or n_hard > self.n_hard or ((hard < 0) | (hard >= n_samples)).any():
-            raise ValueError(f"the file's 'hard' must have indices per network; got {hard!r:.60}")
+            raise ValueError(f"'hard' must have sample indices of each network; got {hard!r:.60}")
         self.hard = hard.to(self.target.device)
 
     def keep(self, rows, members, positions):

@@ -134,10 +134,10 @@ def without_old_best(callbacks):
 
 
 def check_what_is_read(callbacks, has_val, is_fit):
-    """Raise ValueError if callbacks of skorch read minibatches or samples that do not exist.
+    """Raise ValueError if a callback scores minibatches, or held-out samples that do not exist.
 
-    Without this check, skorch would silently record nothing. `partial_fit` holds out no samples: it
-    only warns, because a network keeps its callbacks. `has_val`: whether samples are held out.
+    Otherwise, skorch would record nothing. `has_val` says whether samples are held out. Only warn
+    in `partial_fit`, which holds out no samples, because the network keeps its callbacks.
     """
     for _, each in callbacks:
         kind = type(each).__name__

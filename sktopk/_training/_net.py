@@ -68,8 +68,7 @@ class WeightAverage:
     """Exponential moving average of the weights, over about `n_steps` steps.
 
     In the average of the first t steps, step i counts in proportion to ``decay ** (t - i)``. With
-    ``n_steps=1``, the average is the last value. `applied` says whether the module has the average
-    or the weights that are trained.
+    ``n_steps=1``, the average is the last value. `applied` says whether the module has the average.
     """
 
     def __init__(self, module, n_steps):

@@ -25,7 +25,7 @@ LABEL_SMOOTHING = 0.1
 
 @dataclass(frozen=True)
 class Totals:
-    """Weights of the training samples in float64, per network (or per list of samples)."""
+    """Sums and means of training weights in float64, per network (or per list of samples)."""
 
     weight: torch.Tensor  # sum of the weights of each class: (n_classes, n_members)
     mean: torch.Tensor  # mean of the positive weights of each class: (n_classes, n_members)
@@ -38,7 +38,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Facts for an objective about the samples that some networks have drawn."""
+    """Properties of the samples that some networks have drawn, passed to their objective."""
 
     totals: Totals  # totals of the training samples of these networks
     # Each network's first `n_fresh` samples (None: all) are drawn for this minibatch. The rest are
@@ -91,7 +91,7 @@ def mean_loss(losses, weight, drawn):
 
 
 def positive_totals(totals):
-    """Return total weights (n_members, n_classes). An empty class gets the smallest other total."""
+    """Return total weights (n_members, n_classes). Replace 0 by the smallest positive total."""
     weight = totals.weight.T
     least = torch.where(weight > 0, weight, torch.inf).amin(1, keepdim=True)
     return torch.where(weight > 0, weight, least)
@@ -125,9 +125,9 @@ class CrossEntropy(Objective):
     r"""Cross-entropy of :math:`\alpha s + \tau \log \pi`, with label smoothing.
 
     Here s are the scores and :math:`\pi` the class frequencies in training or `class_counts`.
-    :math:`\alpha` is not 1 if the other loss scales cosines. :math:`\tau` is not 0 if that loss
-    corrects for class frequencies. Smoothed labels then also raise scores of rare classes, which
-    increases accuracy on long tails (benchmarks/results/label_tasks.md).
+    :math:`\alpha` is 1, or the scale of cosines in the loss that is mixed with this cross-entropy.
+    :math:`\tau` is 0, unless that loss corrects for class frequencies. Label smoothing then raises
+    the scores of rare classes, and the accuracy on long tails (benchmarks/results/label_tasks.md).
     """
 
     def __init__(self, scale=1.0, tau=0.0, class_counts=None):
@@ -163,9 +163,9 @@ class TwoClassCrossEntropy(Objective):
 
 
 def proportional(positive, totals):
-    """Return sample factors that give the classes their proportions in each network's training set.
+    """Return factors for sample weights, so that classes are weighted as in the training set.
 
-    If a minibatch has both classes, its sum of factors times weights is about 1.
+    If a minibatch has both classes, the sum of its weights times factors is about 1.
     """
     n_samples, n_positives = positive.shape[1], positive.sum(1)
     # Estimate the weight of each class in the minibatch: its number of samples times `totals.mean`.
@@ -183,17 +183,17 @@ class TopLoss(Objective):
 
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
 
-    where :math:`N_c` is the total weight of the class in the training set, and W is the total
-    weight in the minibatch. The threshold is exact if it is a hard example's score, and else an
-    estimate of the same quantile. Only new samples count as errors.
+    where :math:`N_c` is the total weight of class c in the training set, and :math:`W_c` is the
+    weight of its hard examples or new samples in the minibatch. The threshold is exact if it is the
+    score of a hard example, else an estimate of the same quantile. The loss omits hard examples.
 
     Each minibatch recomputes the scores of the hard examples, so that the gradient is correct
-    (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). Lists of samples have no hard examples.
+    (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). With groups, there are no hard examples.
 
     `threshold` is one of :mod:`sktopk.losses`, or a function of scores, mask of the positives and
-    weights that returns a scalar with a gradient. Among the samples that determine the threshold,
-    the `n_hard` with the largest scores are the hard examples (for a quantile of the positives: the
-    smallest scores). `hardest` has their positions in the last call: (n_members, n_hard).
+    weights that returns a scalar with a gradient. Hard examples are the `n_hard` samples with the
+    highest scores among those that determine the threshold. If these are positives, the lowest
+    scores are taken. `hardest` has the positions of hard examples in the last call.
     """
 
     compares = True
@@ -271,9 +271,9 @@ def in_training_set(weight, positive, n_fresh, totals):
 class BatchLoss(Objective):
     """Loss that compares the samples of a minibatch, such as AUC.
 
-    Weights give the classes the proportions of the training set. With lists, the loss is the mean
-    over lists with positives and negatives. `loss` is a module. It is called as
-    ``loss(scores, positive, sample_weight=...)``, and with `groups` if there are lists.
+    Samples are weighted so that the classes have the proportions of the training set. `loss` is a
+    module that is called as ``loss(scores, positive, sample_weight=...)``. With groups,
+    the module also gets `groups`, and returns the mean over the groups with both classes.
     """
 
     compares = True
@@ -303,9 +303,9 @@ class BatchLoss(Objective):
 class CustomLoss(Objective):
     """A user's nn.Module or function ``loss(scores, target)``, with sample weights.
 
-    For sample weights, the loss must take `sample_weight` or have an attribute `reduction`. Without
-    `sample_weight`, `reduction` is set to "none" during the call. If the module contains losses of
-    sktopk, they draw noise from the generator of the net.
+    For sample weights, the loss must take `sample_weight` or have an attribute `reduction`. If it
+    only has `reduction`, this attribute is set to "none" during the call. If the module contains
+    losses of sktopk, they draw noise from the generator of the net.
     """
 
     is_fixed = False

@@ -80,7 +80,7 @@ class Recorder:
         return loss.clone(), scores, None if threshold is None else threshold.clone()
 
     def _recorded(self, index, own, lengths):
-        """Return a graph, which has not run yet, the tensors that it reads, and its results."""
+        """Return (graph, tensors that it reads, its results). The graph has not run yet."""
         graph, device = torch.cuda.CUDAGraph(), index.device
         places = index.clone(), None if own is None else own.clone()
         if self._net.criterion_.draws:

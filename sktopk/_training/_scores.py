@@ -37,7 +37,7 @@ def score_chunks(net, X, module=None):
 def scores_of(net, X):
     """Return the scores averaged over networks, an array (n_samples, n_outputs).
 
-    For `HeldOut`, each sample gets the mean of the networks that hold out the sample.
+    If X is a `HeldOut`, the score of a sample is the mean over the networks that hold it out.
     """
     if isinstance(X, HeldOut):
         each = [scores_of_members(net, X.part(own), members) for own, members in X.parts]
@@ -65,8 +65,7 @@ def scores_by_member(net, X):
 def loss_of(net, scores, target, weight, totals):
     """Return the mean loss of samples with target >= 0, and restore the random generator.
 
-    `scores` has shape (n_samples, n_outputs). `target` and `weight` have shape (n_samples,).
-    `totals` has the `Totals` of the training samples.
+    `scores` has shape (n_samples, n_outputs). `totals` has the `Totals` of the training samples.
     """
     objective, known = net.criterion_, target >= 0
     noise = objective.generator

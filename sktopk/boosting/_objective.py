@@ -37,9 +37,9 @@ def objective(
 
     where L is the `loss` of the scores s, and h_L is its `hessian`. The log loss has the gradient
     g', the Hessian h' and the weight a, which is `log_loss_share`. L ranks only samples near its
-    threshold. The log loss ranks all samples. If L corrects for class frequencies, the log loss
-    does, too. The factor c gives both gradients the same size. If a < 1, each h is at least 0.001
-    times the mean h, multiplied by the sample weight relative to the mean weight.
+    threshold, and is mixed with the log loss to also rank all others. If L corrects for class
+    frequencies, the log loss does, too. The factor c scales L to the gradient size of the log loss.
+    If a < 1, h is at least 0.001 times its mean, times the sample weight over the mean weight.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
     add ``initial_score(y)`` to predictions. With several classes, pass ``np.tile(initial_score(y),
@@ -188,7 +188,7 @@ class Objective:
 
 
 def _curvature(value, scores):
-    """Return gradient and "curvature" Hessian. None replaces undefined values and zero Hessians."""
+    """Return gradient and "curvature" Hessian: None if undefined, or for a Hessian of zeros."""
     found = curvature = None
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
@@ -252,7 +252,7 @@ def initial_score(
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
         s_c = \log n_c - \frac{1}{K} \sum_{b=1}^K \log n_b
 
-    for two classes or K classes, where n is the sum of the sample weights of a class.
+    The first formula is for two classes, the second for K. n is the total weight of a class.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def initial_score(
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        Score of label 1, or of each class. A class without samples counts as half a sample.
+        Score of label 1, or of each class. A class without samples counts as if it had half of one.
 
     Examples
     --------

@@ -11,8 +11,7 @@ from torch import nn
 from ._normalized_linear import NormalizedLinear
 from ._tabular_mlp import Dropout, Members
 
-# torch warns when a process creates its first CSR tensor. Create the first tensor here, at import,
-# because warning filters are not thread-safe.
+# torch warns of the first CSR tensor. Create it at import: warning filters are not thread-safe.
 with warnings.catch_warnings(action="ignore", category=UserWarning):
     torch.sparse_csr_tensor([0, 0], [], [], (1, 1), check_invariants=False)
 

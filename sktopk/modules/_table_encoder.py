@@ -22,7 +22,8 @@ class TableEncoder(nn.Module):
     r"""Encoder of tabular data, the first layer of :class:`TabularMLP` or of your own network.
 
     Columns x are scaled to z by their quartiles q, and smoothly clipped [2]_. Columns with more
-    than two distinct values can also be encoded in bins. A bin t with edges b is encoded as e [1]_:
+    than two distinct values can also be encoded in bins. Bin t, from :math:`b_{t-1}` to
+    :math:`b_t`, is encoded as :math:`e_t` [1]_:
 
     .. math::
         z = \frac{x - q_{1/2}}{q_{3/4} - q_{1/4}}, \qquad

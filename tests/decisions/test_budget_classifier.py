@@ -290,7 +290,7 @@ PARAMETERS = [
     ({"budget": 1}, ValueError, "budget must be a rate in .*'fpr'; got 1"),
     ({"constraint": "cost"}, ValueError, "constraint must be one of 'count', .*; got 'cost'"),
     ({"delta": 0.95}, UserWarning, r"delta=0\.95 is the probability .*, set delta=0\.05"),
-    ({"constraint": "recall", "budget": 0.05}, UserWarning, r"0\.05 is low: .* budget=0\.95"),
+    ({"constraint": "recall", "budget": 0.05}, UserWarning, r"0\.05 is the lowest .* budget=0\.95"),
     ({"constraint": "fpr", "budget": 0.95}, UserWarning, r"budget=0\.95 allows many errors"),
     ({"delta": 1.0}, ValueError, r"delta == 1\.0, must be < 1"),
     ({"validation_fraction": 0}, ValueError, "validation_fraction == 0"),

@@ -34,7 +34,7 @@ PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
 
 
 def check_columns(params, categories, n_features):
-    """Check that parameters with one value per column fit the columns with categories."""
+    """Check LightGBM parameters with one value per column, if X has categorical columns."""
     for name, values in params.items():
         if name not in PER_COLUMN or values is None or not np.size(np.array(values, object)):
             continue
@@ -94,7 +94,7 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
 
 def constraints(statistics, direction, n_features):
-    """Return LightGBM's parameters for the columns of target statistics (one list per class)."""
+    """Return LightGBM's constraints. `statistics` has the target-encoded columns of each class."""
     # Without constraints, trees fit the noise of the target statistics. Therefore scores may only
     # increase with a statistic (direction 1) or decrease (-1), in the trees of all classes. With
     # several classes, a path from root to leaf uses the statistics of one class only.

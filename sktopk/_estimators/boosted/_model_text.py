@@ -12,8 +12,7 @@ from sktopk._common._estimator import Versioned
 from sktopk._common._extras import import_extra
 
 MOST_LEAVES = 131072
-# Bits of `decision_type`: 1 for a split by categories, 2 if missing values go left, and 0, 4 or 8
-# for the type of missing values.
+# Bits of `decision_type`: 1 for categories, 2 if missing values go left, 4 or 8 for their type.
 _CATEGORICAL, _DECISIONS = 1, range(12)
 _FEATURE_INFO = re.compile(r"none|\[[-+.e\d]+:[-+.e\d]+\]|-?\d+(:-?\d+)*")
 # Fields of a tree, with the type of their values. Each field has one value per node or per leaf.

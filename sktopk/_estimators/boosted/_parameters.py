@@ -88,7 +88,7 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
 
 
 def check_ranking(target, groups, n_members):
-    """Check groups of two classes, and warn if a class has too few samples to hold some out."""
+    """Check that groups have both classes. Warn if a class has fewer samples than `n_members`."""
     if groups is not None:
         check_groups_of_both(target, groups)
     n_rarest = np.bincount(target, minlength=2).min()

@@ -143,8 +143,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Label of the positives. Absent for more than two classes.
     threshold_ : float
         Decision threshold of two classes, which `decision_function` subtracts. It is 0 for the log
-        loss, else the threshold of the loss for new samples, estimated from training and
-        out-of-fold scores. If `loss` has no threshold, `predict` keeps the share of positives.
+        loss, else the threshold of the loss, estimated from training and out-of-fold scores. If
+        `loss` has no threshold, as many scores are above `threshold_` as y has positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -224,16 +224,16 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
             Numbers or NaN, and categories or strings in frames. float32 is kept, other numbers
-            become float64. A category that `fit` has not seen counts as unknown. NaN in a column
-            without NaN in `fit` counts as 0.
+            become float64. A category that `fit` has not seen counts as unknown. If `fit` has seen
+            no NaN in a column, a later NaN counts as 0.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Nonnegative weights of gradients and Hessians. `min_child_samples` counts samples,
             whatever their weight. Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample (two classes only), with its own threshold. `threshold_` is the
-            median threshold. The loss is the mean over groups. Members hold out whole groups.
+            Group of each sample, for two classes only. Each group has its own threshold, and
+            `threshold_` is their median. The loss is a mean over groups. Members hold out groups.
         """
         check_params(self)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
@@ -421,7 +421,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return [fold == m for m in range(self.n_members)]
 
     def _as_unseen(self, rows, held_out):
-        """Return scores, corrected by held-out scores if possible, and the mask of samples."""
+        """Return training scores, corrected if samples are held out, and a mask of their rows."""
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
         if not known.any():

@@ -203,7 +203,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _train_and_hold_out(self, X, y, fit_params, random, groups, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        If `calibrates` is False, train on all samples. Return one of them to check the predictions.
+        If `calibrates` is False, train on all samples, and return one for a check of predictions.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):

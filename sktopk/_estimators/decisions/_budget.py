@@ -78,11 +78,12 @@ class BudgetClassifier(CalibratedDecision):
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
-        Label of the samples to flag. None means `pos_label_` of `estimator` or, if it has none, 1
-        or True. For other labels, such as "fraud", set `pos_label`: None chooses one, with a
-        warning. An `estimator` with ``pos_label=None`` is trained with your `pos_label`.
+        Label of the samples to flag. None means `pos_label_` of `estimator`. If there is no such
+        attribute, None means 1 or True if the other label is 0, -1 or False. For other labels, None
+        chooses one, with a warning. An `estimator` with ``pos_label=None`` gets your `pos_label`.
     random_state : int, RandomState or None, default=None
-        Seed for held-out samples, their split with "precision", and ties in `hits_interval`.
+        Seed for the choice of calibration samples, and for the order of ties in `hits_interval`.
+        For "precision", also for the split of the calibration samples into two parts.
 
     Attributes
     ----------
@@ -99,9 +100,8 @@ class BudgetClassifier(CalibratedDecision):
     rates_ : dict
         Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
         named tuple (count, n, value, low, high): value is count / n, and [low, high] is its exact
-        two-sided confidence interval [3]_. Rates with n = 0 are omitted. With the constraint
-        "precision" or "fdr", the interval of "precision" fails more often than `delta` in fits that
-        flag samples.
+        two-sided confidence interval [3]_ of level 1 - `delta`. Rates with n = 0 are omitted. With
+        the constraint "precision" or "fdr", the level is lower for the rate "precision".
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)
@@ -203,9 +203,9 @@ class BudgetClassifier(CalibratedDecision):
             Training weights. Calibration ignores weights, but drops samples of weight 0.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer, if samples of a group are alike. Whole
-            groups are held out, and one sample of each is used for calibration: the guarantee holds
-            for one random sample of a new group. ``cross_fit=True`` requires a `TopKClassifier`. To
-            train a ranker with groups, fit it first, and pass it in a FrozenEstimator.
+            groups are held out, and one sample of each held-out group is used for calibration. The
+            guarantee holds for one random sample of a new group. Groups with ``cross_fit=True``
+            require a `TopKClassifier`. A ranker trained with groups must be in a FrozenEstimator.
         **fit_params : dict
             Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
             split with the samples. With metadata routing, pass what `estimator` requests.
@@ -280,7 +280,7 @@ class BudgetClassifier(CalibratedDecision):
         -------
         y_score : ndarray of shape (n_samples,)
             Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``). If
-            `threshold_` is infinite, `y_score` has finite numbers in the order of the scores.
+            `threshold_` is infinite, the scores are replaced by finite numbers in the same order.
         """
         now, scores = self._scored(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -352,7 +352,7 @@ class BudgetClassifier(CalibratedDecision):
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
             \le \text{high} \bigr) \ge 1 - \delta.
 
-        Choose n without looking at X: the level does not hold for the best of several intervals.
+        Choose n before the call: the level does not hold for the best interval of several calls.
         The method warns that X is not exchangeable if the share of samples above `threshold_` in X
         differs from the share in calibration with a p-value below 1e-6 (Fisher's exact test).
 
@@ -361,7 +361,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number of best samples (all, if X has fewer). Bounds of several n hold together.
+            Number of best samples (all, if X has fewer). With several n, all bounds hold together.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group has its own interval of level
             1 - `delta`, for its n best samples, or all if the group is smaller. n must be an int.
@@ -374,8 +374,8 @@ class BudgetClassifier(CalibratedDecision):
         Notes
         -----
         Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
-        Given the total number of positives among these K and the n best samples of X, the number
-        among the K samples has a hypergeometric distribution. The interval has all numbers of
+        For a given number of positives among these K and the n best samples of X together, the
+        number among the K has a hypergeometric distribution. The interval contains all numbers of
         positives among the n samples that two one-sided tests at level :math:`\delta / 2` accept.
         """
         each = np.ravel(n).tolist()
@@ -451,8 +451,8 @@ class BudgetClassifier(CalibratedDecision):
             )
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
         if self.constraint == "recall" and self.budget <= 0.2:
-            likely = 1 - self.budget
-            warn(f"recall >= {self.budget:g} is low: for few misses, set budget={likely:.3g}")
+            low = f"budget={self.budget:g} is the lowest recall that is allowed"
+            warn(f"{low}: to miss few positives, set budget={1 - self.budget:.3g}")
         if self.constraint in ("fpr", "fdr") and self.budget >= 0.8:
             warn(f"budget={self.budget:g} allows many errors: it is a maximum, such as 0.05")
         if self.delta > 0.5:

@@ -14,8 +14,7 @@ from sktopk.metrics._top_scorer import METRICS
 
 from ._guarantees import conformal_selection, n_errors_allowed, n_rows_needed
 
-# Share of the calibration samples from which `Precision` chooses the first threshold. In
-# benchmarks, 0.15 to 0.3 gave similar results.
+# `Precision` chooses the first threshold from this share of samples. 0.15 to 0.3 were similar.
 _PLACING_FRACTION = 0.2
 
 
@@ -120,7 +119,7 @@ class FalsePositiveRate(_Constraint):
 
 
 class Recall(_Constraint):
-    """A lower bound on recall: the threshold is below an order statistic of the positives."""
+    """A lower bound on recall: the threshold is between a positive and the next lower score."""
 
     metric = ("precision_at_recall", "recall")
 

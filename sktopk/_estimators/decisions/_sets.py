@@ -69,9 +69,9 @@ class SetClassifier(CalibratedDecision):
     coverage : float, default=0.9
         Probability in (0, 1) that a set contains the true label. Unused by "topk" and "average_k".
     conditional : {None, "class", "group"}, default=None
-        Whether the coverage holds over all samples (None), in each class or in each group. `fit`
-        warns if a class or group has too few calibration samples. Every set then contains this
-        class, and the sets of this group contain all labels.
+        Whether the coverage holds over all samples (None), in each class or in each group. A class
+        with too few calibration samples is in every set, with a warning. Samples of a group with
+        too few calibration samples get all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
         Sets can be empty ("allow"), or empty sets get the label with the best score ("top1").
     randomized : bool, default=False
@@ -205,10 +205,12 @@ class SetClassifier(CalibratedDecision):
             Weights for training `estimator` or a pipeline's last step. Weight 0 drops a sample.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant. Whole groups are held out, and one sample of
-            each is used for calibration. The guarantee holds for one random sample of a new group.
-            `estimator` gets groups if its `fit` accepts them (required for ``cross_fit=True``).
+            each held-out group is used for calibration. The guarantee holds for one random sample
+            of a new group. `estimator` gets groups if its `fit` accepts them, unless it has
+            `pos_label`. ``cross_fit=True`` requires an estimator that gets groups.
 
-            With ``conditional="group"``, all groups calibrate, and coverage holds in each group.
+            With ``conditional="group"``, single samples are held out instead of whole groups. The
+            coverage then holds in each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
             split with the samples. With metadata routing, pass what `estimator` requests.
