@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 
 from ._common._input import check_labels, check_length, take_rows
+from ._common._samples import rows_of_groups
 from ._common._scalars import check_number, check_random
 from ._common._types import RowsLike
 
@@ -166,6 +167,6 @@ def make_long_tail(
     # Round before floor, because rounding errors can turn a size of 10 into 9.999999.
     kept = np.floor(np.round(np.min(count / share) * share, 6)).astype(int)
     rng = check_random(random_state)
-    rows = [rng.permutation(np.flatnonzero(code == c))[: max(n, 1)] for c, n in enumerate(kept)]
-    rows = np.sort(np.concatenate(rows))
+    of_class = zip(rows_of_groups(code), kept, strict=True)
+    rows = np.sort(np.concatenate([rng.permutation(own)[: max(n, 1)] for own, n in of_class]))
     return take_rows(X, rows), take_rows(y, rows)

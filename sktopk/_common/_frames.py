@@ -195,18 +195,15 @@ class Categories:
                 part = deal_to_parts(code, order, target)
             else:
                 part = np.unique(order, return_inverse=True)[1] % N_PARTS
-            found, encoded[j] = target_statistics(code, target, n_classes, rows.weight, part)
-            statistics[j] = found.tolist()
+            results = target_statistics(code, target, n_classes, rows.weight, part)
+            statistics[j], encoded[j] = results
         return replace(self, statistics=statistics), _with_columns(rows.X, encoded)
 
     def with_statistics(self, X):
         """Return X with target statistics in place of the codes that `encode` returned."""
         encoded = {}
         for j, statistics in self.statistics.items():
-            code = X[:, j].astype(np.intp)
-            if len(code) < len(statistics):  # do not convert all statistics for a few samples
-                code, statistics = np.arange(len(code)), [statistics[each] for each in code]
-            encoded[j] = np.array(statistics)[code]
+            encoded[j] = np.asarray(statistics)[X[:, j].astype(np.intp)]
         return _with_columns(X, encoded) if encoded else X
 
     def _check_kind(self, j, name, objects):
@@ -231,7 +228,7 @@ def _objects(column):
 
 def _with_columns(X, encoded):
     """Replace column j of X by the first column of ``encoded[j]``. Append the other columns."""
-    X = np.hstack([X, *(each[:, 1:].astype(X.dtype) for each in encoded.values())])
+    X = np.hstack([X, *(each[:, 1:] for each in encoded.values())], dtype=X.dtype)
     for j, each in encoded.items():
         X[:, j] = each[:, 0]
     return X

@@ -310,8 +310,8 @@ def check_labels(y, name="y"):
             f"Unknown label type: {name} must hold strings, booleans or integers of at most 64 "
             f"bits; got labels of type {type(y.tolist()[0]).__name__}"
         )
-    n_classes = len(np.unique(y))
-    if kind == "multiclass" and name != "classes" and 2 * n_classes > len(y) > 20:
+    several = kind == "multiclass" and name != "classes" and len(y) > 20
+    if several and 2 * (n_classes := len(np.unique(y))) > len(y):
         warn(
             f"The number of unique classes ({n_classes}) is greater than 50% of the number of "
             f"samples ({len(y)}). For a numerical target, use a regressor"

@@ -235,7 +235,7 @@ def deal(order, target, n_folds):
     If all samples of a class would be in one fold, these samples and their copies get fold -1.
     """
     distinct, index = np.unique(order, return_inverse=True)
-    labels, numbers = np.unique(np.column_stack([target, index]), axis=0).T
+    labels, numbers = np.divmod(np.unique(target * len(distinct) + index), len(distinct))
     # Sort the classes by a hash of their samples, so that folds do not depend on class labels.
     content = np.bincount(labels, np.random.RandomState(0).random(len(distinct))[numbers])
     place = np.argsort(np.argsort(content, kind="stable"))

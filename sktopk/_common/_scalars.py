@@ -32,7 +32,7 @@ def check_option(value, name, allowed):
 
 
 def check_size(value, name):
-    """Check that an integer is in the range of int64: Python refuses to print huge integers."""
+    """Check that an integer fits in int64. Otherwise, messages with huge integers would fail."""
     if isinstance(value, Integral) and abs(value) > _LARGEST:
         raise ValueError(f"{name} must be less than 2**63; got {_about(value)}")
 

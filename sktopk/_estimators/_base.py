@@ -203,10 +203,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
-            Training samples, float32 or float64. Categories that `fit` has not seen count as
+            Training samples, float32 or float64. Other categories in later samples count as
             unknown. A custom `module` also accepts images (n_samples, channels, height, width).
-            Network weights have the dtype of X if one minibatch holds all samples, and else
-            float32. Memory maps and Datasets are read in minibatches.
+            Network weights are float32. If all samples are in one minibatch, weights have the dtype
+            of X. Memory maps and Datasets are read in minibatches.
 
             Items of a Dataset are samples, or tuples that begin with (sample, label). If the
             Dataset has ``__getitems__(indices)``, one call reads a minibatch.

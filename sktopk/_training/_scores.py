@@ -42,8 +42,7 @@ def scores_of(net, X):
     if isinstance(X, HeldOut):
         each = [scores_of_members(net, X.part(own), members) for own, members in X.parts]
         return np.concatenate(each)
-    each = (mean_of_members(scores) for scores in score_chunks(net, X))
-    return torch.cat([scores.reshape(len(scores), -1).cpu() for scores in each]).numpy()
+    return joined((mean_of_members(each).cpu() for each in score_chunks(net, X)), X).numpy()
 
 
 def scores_of_members(net, X, members):
@@ -52,14 +51,26 @@ def scores_of_members(net, X, members):
     encoded = {"encoded": True} if rows.encoded else {}
     for m in members:
         chunks = score_chunks(net, rows, score_of_member(net.module_, m, **encoded))
-        total = total + torch.cat([each.reshape(len(each), -1) for each in chunks]).cpu()
+        total = total + joined(chunks, rows).cpu()
     return (total / len(members)).numpy()
 
 
 def scores_by_member(net, X):
     """Return the first output of each network, an array (n_samples, n_members)."""
-    each = [scores.view(len(scores), net.settings.n_members, -1) for scores in score_chunks(net, X)]
-    return torch.cat([scores[..., 0].cpu() for scores in each]).numpy()
+    each = (scores.view(len(scores), net.settings.n_members, -1) for scores in score_chunks(net, X))
+    return joined((scores[..., 0].cpu() for scores in each), X).numpy()
+
+
+def joined(chunks, X):
+    """Return the scores of all chunks of X as one tensor (n_samples, n_columns)."""
+    # A list of scores would fragment the memory, so that each chunk needs new memory for its rows.
+    start = 0
+    for scores in chunks:
+        if not start:
+            found = scores.new_empty(X.shape[0], scores.shape[1:].numel())
+        found[start : start + len(scores)] = scores.reshape(len(scores), -1)
+        start += len(scores)
+    return found
 
 
 def loss_of(net, scores, target, weight, totals):

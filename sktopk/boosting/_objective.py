@@ -54,10 +54,10 @@ def objective(
     log_loss_share : float, default=0.6
         Weight a of the log loss, in [0, 1]. The loss L has the weight 1 - a.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Hessian of the loss L of the scores s. "gradient" is :math:`|\partial_i L|`. "curvature" is
-        :math:`|\sum_j \partial_i \partial_j L \, \mathrm{sign}(\partial_j L)|`. For
-        accuracy-at-the-top losses, it is an upper bound of the second derivatives. "auto" is
-        "gradient" if the second derivatives are 0 or not available, and "curvature" otherwise.
+        Second derivative by each score, for boosting. "gradient" uses :math:`|\partial_i L|` in its
+        place, "curvature" :math:`|\sum_j \partial_i \partial_j L \, \mathrm{sign}(\partial_j L)|`,
+        which is an upper bound for accuracy-at-the-top losses. "auto" is "gradient" if the second
+        derivatives are 0 or not available, and "curvature" otherwise.
     **loss_params
         Parameters of `loss`, such as ``k=100``. `class_counts` is computed from the labels.
 

@@ -119,7 +119,7 @@ def test_members_of_the_archive_that_share_bytes_raise(path):
                 setattr(other, name, getattr(info, name))
             archive.filelist.append(other)
         archive._didModify = True
-    with pytest.raises(ValueError, match="or share names or bytes"):
+    with pytest.raises(ValueError, match="share no names or bytes"):
         load(path)
 
 

@@ -41,7 +41,7 @@ def check_columns(params, categories, n_features):
         if many := categories.many:
             raise ValueError(
                 f"lightgbm_params must not set {name}, because column {many[0]} of X has over "
-                f"{MOST} categories, which become several columns: encode this column first"
+                f"{MOST} categories, and is replaced by several columns: encode it before fit"
             )
         if name in MONOTONE and categories.sizes:  # LightGBM would end the Python process
             values = values.split(",") if isinstance(values, str) else np.ravel(values).tolist()

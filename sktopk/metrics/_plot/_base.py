@@ -224,7 +224,7 @@ class CurveDisplay(ScoreDisplay):
 
 
 def draw_curves(ax, x, y, kwargs, **single):
-    """Draw one curve (with the defaults `single`), or one per fold, and return the lines."""
+    """Draw one curve (with the line properties `single`) or one per fold. Return the lines."""
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
             curves = [line for line in ax.lines if line.get_color() in _COLORS]

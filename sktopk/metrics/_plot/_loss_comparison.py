@@ -33,8 +33,8 @@ class LossComparisonDisplay(Display):
     where :math:`\rho` is `overlap` (see `from_scores`) and :math:`t_{J - 1}` is the two-sided
     quantile of Student's t distribution [1]_. There is no correction for multiple comparisons.
 
-    A loss is "better" or "worse" if its interval excludes zero. Otherwise, the loss is "equivalent"
-    if the interval is within the shaded margin, and "inconclusive" if not.
+    A loss is "better" or "worse" if the interval of its difference excludes zero. Otherwise, it is
+    "equivalent" if the interval is within the shaded margin, and "inconclusive" if not.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class LossComparisonDisplay(Display):
         metric: str = "score",
         **kwargs: Any,
     ) -> Self:
-        """Draw by how much the scores of losses differ in the result of a search.
+        """Plot the differences in score between the losses that a search has compared.
 
         Only the best setting of each loss counts, which favors losses with many settings.
 
