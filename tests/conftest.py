@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 # The same examples in every run; `make test-nightly` draws new and more examples.
@@ -46,11 +47,15 @@ def rng():
 
 @pytest.fixture
 def default_dtype():
-    import torch
-
     before = torch.get_default_dtype()
     yield torch.set_default_dtype
     torch.set_default_dtype(before)
+
+
+@pytest.fixture(autouse=True)
+def _no_gpu(request, monkeypatch):
+    if request.path.parent.name != "gpu":  # device="auto" then means the CPU
+        monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
 
 
 def pytest_collection_finish():

@@ -93,7 +93,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Arguments of skorch's net such as "optimizer", "compile", "module__x" and "optimizer__x", or
         ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` sets an entry.
     device : str or torch.device, default="auto"
-        Device of the networks. "auto" is the first GPU that torch finds, or else the CPU.
+        Device of the networks. "auto" is the first GPU (CUDA or XPU), or else the CPU.
     verbose : int, default=0
         Amount of output: 0 prints nothing, 1 shows a progress bar, and 2 prints a line per epoch.
     random_state : int, RandomState or None, default=None

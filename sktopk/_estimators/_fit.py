@@ -274,8 +274,8 @@ def are_probabilities(scores):
 def check_device(device):
     """Return the torch.device for `device`. "auto" means the first accelerator, or else the CPU."""
     if isinstance(device, str) and device == "auto":
-        found = torch.accelerator.is_available()
-        return torch.accelerator.current_accelerator() if found else torch.device("cpu")
+        found = torch.accelerator.is_available() and torch.accelerator.current_accelerator()
+        return found if found and found.type != "mps" else torch.device("cpu")
     try:
         checked = torch.device(device)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
@@ -283,8 +283,8 @@ def check_device(device):
             f'device must be "auto" or a torch device such as "cpu" or "cuda:0"; got {device!r}'
         ) from error
     try:
-        torch.zeros(1, device=checked).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        torch.zeros(1, dtype=torch.float64, device=checked).item()
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = str(error).splitlines()[0].partition(". ")[0]  # torch adds a list of backends
         message = f"device={device!r} cannot be used here ({reason}): use 'cpu' or 'auto'"
         raise ValueError(message) from error

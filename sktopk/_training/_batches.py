@@ -191,7 +191,7 @@ class MiniBatches:
         moved = moved_together(index, device)
         own = [None] * len(own) if own[0] is None else moved_together(own, device)
         ahead = [None] * len(index) if self.rows.resident else self.rows.read(index)
-        if device.type != "cpu" and not self.rows.resident:
+        if device.type == "cuda" and not self.rows.resident:
             ahead = one_ahead(ahead, device)
         return zip(moved, own, lengths, ahead, strict=True)
 

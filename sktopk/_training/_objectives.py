@@ -255,8 +255,8 @@ class TopLoss(Objective):
         """Return the threshold of each row of scores."""
         if hasattr(self.threshold, "of"):
             return self.threshold(scores, positive, counts)
-        values = zip(scores, positive, counts.to(scores.dtype), strict=True)
-        return torch.stack([torch.as_tensor(self.threshold(*each)).reshape(()) for each in values])
+        t = map(self.threshold, scores, positive, counts.to(scores.dtype))
+        return torch.stack([torch.as_tensor(each, device=scores.device).reshape(()) for each in t])
 
 
 def in_training_set(weight, positive, n_fresh, totals):

@@ -61,7 +61,7 @@ class Recorder:
         index, own, lengths, _ = fetched
         hard, n_hard = self._batches.hard, self._batches.n_hard
         kind = len(index), None if own is None else own.shape, *lengths, hard.data_ptr()
-        kind += tuple((each["betas"], each["weight_decay"], each["eps"]) for each in self._groups)
+        kind += tuple((*each["betas"], each["weight_decay"], each["eps"]) for each in self._groups)
         for rate, group in zip(self._rates, self._groups, strict=True):
             rate.fill_(group["lr"])
         if kind not in self._graphs:

@@ -256,10 +256,10 @@ class SurrogateQuantile(_OfGroup):
             value = groups.sum(self.weighted(SURROGATES, scores, share, t))
             slope = groups.sum(self.weighted(SLOPES, scores, share, t))
             further = root + (value - self.tau) / torch.where(none, 1.0, slope)
-            going = further > root
-            if not going[~none].any():
+            going = (further > root) & ~none
+            if not going.any():
                 return root
-            root = torch.where(going & ~none, further, root)
+            root = torch.where(going, further, root)
 
     def _hinge_root(self, scores, share, groups):
         # For m = 1, ..., n, let t_m solve: the sum of 1 + s - t over the m best samples is n tau.

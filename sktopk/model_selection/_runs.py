@@ -90,7 +90,7 @@ class Run(NamedTuple):
 
 
 def do_run(run, rows, scorer):
-    """Fit and score the best setting of a model. Return a dict of results, and the fit's warnings."""
+    """Select a setting, fit and score it. Return a dict of results, and warnings of the fit."""
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
     train, test = rows.take(run.train), rows.take(run.test)

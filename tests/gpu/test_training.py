@@ -70,6 +70,8 @@ def test_fits_with_the_same_seed_are_equal(name, table):
     first = copy.copy(fitted(name, table))
     torch.randn(3, device=DEVICE)  # the global generator has no effect
     assert_same_fit(fitted(name, table), first, table, 1e-9)
+    y = (table[1] == 0).astype(int) if name in RANKERS else table[1]
+    assert_same_fit(copy.deepcopy(first).partial_fit(table[0], y), first, table, 1e3)
 
 
 @pytest.fixture
