@@ -114,8 +114,8 @@ def make_long_tail(
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
     where n_c is the new size of class c; the C classes are sorted. The first class has `factor`
-    times as many samples as the last. :math:`n_{\max}` is the largest number for which all classes
-    have enough samples. The long-tailed CIFAR datasets of [1]_ follow the same formula.
+    times as many samples as the last. With :math:`m_c` samples of class c in y, :math:`n_{\max}` is
+    :math:`\min_c m_c\, \mathrm{factor}^{c / (C - 1)}`, as in the long-tailed CIFAR data of [1]_.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ TITLES = {"Experiment 2, d = 90°": ("2", 90), "Experiment 3, m = 8": ("3, rate 
 
 
 def circle_modes(sigma, distance=None, *, seed):
-    """Return points and classes. A third of each class is shifted by `distance` degrees."""
+    """Return points and classes. A `distance` shifts a third of each class by these degrees."""
     rng = np.random.RandomState(seed)
     y = np.repeat(np.arange(6), N_ROWS // 6)
     angle = 60.0 * y

@@ -133,7 +133,7 @@ def kddcup(most=2000):
 
 
 def long_tail_of_letters():
-    """5 400 letters, 26 classes: the first has 50 times more samples than the last."""
+    """5 400 letters, 26 classes: the first has 50 times as many samples as the last."""
     return make_long_tail(*letter(), factor=50, random_state=0)
 
 

@@ -326,7 +326,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             data = _fit.validate(new, X, y, sample_weight, groups, classes, is_fit=False)
             if resumes:
                 new.net_ = copied_net(new.net_, new._task_)
-                new.net_.verbose = int(self.verbose > 1)
+                new.net_.verbose = self.verbose
                 if self.learning_rate != self._fit_params_["learning_rate"]:
                     set_rate(new.net_, float(self.learning_rate))
                     new._fit_params_ = new._fit_params_ | {"learning_rate": self.learning_rate}

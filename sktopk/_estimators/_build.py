@@ -105,7 +105,7 @@ def build_net(estimator, task, dtypes, seed, device):
                 callbacks=list(estimator.callbacks or []),
                 classes=np.arange(len(estimator.classes_)),
                 train_split=None,
-                verbose=int(estimator.verbose > 1),
+                verbose=estimator.verbose,
                 device=str(device),
                 # skorch's cache requires minibatches (X, y). Our minibatches also contain weights.
                 use_caching=False,

@@ -148,6 +148,7 @@ class RankingClassifier(BaseNetClassifier):
 
         Each call computes `threshold_` from its own samples. Without groups, an integer `k` is a
         rank among the samples of all calls so far: one call uses a proportionally smaller rank.
+        A sample that is passed twice counts twice.
 
         Parameters
         ----------

@@ -186,7 +186,7 @@ class Net(NeuralNetClassifier):
         return Rows(encoded, rows.device, self.settings.dtype, resident=True, encoded=True)
 
     def get_default_callbacks(self):
-        return [("epoch_timer", EpochTimer()), ("print_log", PrintLog())]
+        return [("epoch_timer", EpochTimer())]
 
     def fit(self, *args, **kwargs):
         raise TypeError("net_ cannot be trained directly: call fit or partial_fit of the estimator")
@@ -203,9 +203,10 @@ class Net(NeuralNetClassifier):
         """
         own, has_val = self.callbacks_, unseen is not None
         check_what_is_read(own, has_val, is_fit)
-        # The user's callbacks run last, so that they can use the validation score.
-        is_later = not is_fit and len(self.history_)
-        self.callbacks_ = [*callbacks.items(), *(without_old_best(own) if is_later else own)]
+        # The user's callbacks run later, so that they can use the validation score.
+        later = without_old_best(own) if not is_fit and len(self.history_) else own
+        log = [("log", PrintLog().initialize())] if self.verbose > 1 else []
+        self.callbacks_ = [*callbacks.items(), *later, *log]
         note_threads()
         self.stop_training = False
         X, y = data.X, data.target

@@ -170,7 +170,7 @@ class TopMean(_Ranked):
     where n is the number of samples that `of` selects [1]_. With `k`, j is min(k, n). With `tau`, j
     is n tau, rounded up. With weights, n and j are total weights, the lowest averaged score may
     count in part, and n tau is rounded up to a multiple of min(1, mean weight). Without samples, t
-    is -inf. The published code of TopPushK uses this threshold of negatives.
+    is -inf. The code of TopPushK uses this threshold, that of tau-FPL the rank floor(n tau) + 1.
 
     Examples
     --------

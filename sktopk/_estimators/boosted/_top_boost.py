@@ -144,7 +144,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     threshold_ : float
         Decision threshold of two classes, which `decision_function` subtracts. It is 0 for the log
         loss, else the threshold of the loss, estimated from training and out-of-fold scores. If
-        `loss` has no threshold, as many scores are above `threshold_` as y has positives.
+        `loss` has no threshold, flagged samples have the total weight of the positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)

@@ -280,7 +280,7 @@ class BudgetClassifier(CalibratedDecision):
         -------
         y_score : ndarray of shape (n_samples,)
             Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``). If
-            `threshold_` is infinite, the scores are replaced by finite numbers in the same order.
+            `threshold_` is infinite, scores become finite numbers in the same order, but can tie.
         """
         now, scores = self._scored(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -382,7 +382,7 @@ class BudgetClassifier(CalibratedDecision):
         for value in each or [None]:
             check_count(value, "n")
         now, scores = self._scored(X)
-        if groups is None or not len(scores):
+        if groups is None:
             batches = [scores]
             if max(each) > len(scores):
                 warn(f"n={max(each)} exceeds the number of samples of X ({len(scores)})")
@@ -401,7 +401,7 @@ class BudgetClassifier(CalibratedDecision):
             simultaneous_hits(old, positive, batch, np.minimum(each, len(batch)), delta, random)
             for batch in batches
         ]
-        low, high = np.hstack(bounds)
+        low, high = np.hstack(bounds) if bounds else np.empty((2, 0), dtype=int)
         if (low > high).any():
             what = "a lower bound is above its upper bound: X is not like the calibration samples"
             warn(f"{what}. Calibrate with samples like these")

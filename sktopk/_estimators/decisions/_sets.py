@@ -207,7 +207,7 @@ class SetClassifier(CalibratedDecision):
             Group of each sample, such as its plant. Whole groups are held out, and one sample of
             each held-out group is used for calibration. The guarantee holds for one random sample
             of a new group. `estimator` gets groups if its `fit` accepts them, unless it has
-            `pos_label`. ``cross_fit=True`` requires an estimator that gets groups.
+            `pos_label`. Groups with ``cross_fit=True`` require such an estimator.
 
             With ``conditional="group"``, single samples are held out instead of whole groups. The
             coverage then holds in each group.

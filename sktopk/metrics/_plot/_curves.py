@@ -17,7 +17,7 @@ class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. They take
-    `max_k`, the largest k (default 10). They also take `labels`, `average`, `ties` and
+    `max_k`, the largest k (default 10, at most n_classes), and `labels`, `average`, `ties` and
     `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
 
     Parameters
