@@ -54,6 +54,7 @@ DATASETS = {
     "lists of strings and more": (Items(X, NAMES.tolist(), X, make=list), NAMES),
     "batched": (Batched(X, Y), Y),
     "tensors": (TensorDataset(*TENSORS), Y),
+    "views": (Items(X[:, ::-1].astype(X.dtype.newbyteorder(">"))[:, ::-1], TENSORS[1][:, None]), Y),
     "subset": (Subset(TensorDataset(*TENSORS), range(len(X))), Y),
 }
 

@@ -1,14 +1,14 @@
 """Samples of torch Datasets. The module imports torch, and is imported only if X is a Dataset."""
 
+import math
+
 import numpy as np
 import torch
-from torch.utils.data import default_collate
 
 from ._samples import LazyRows, chunks
 from ._scalars import on_host
 
-# Number of items per batch when reading labels.
-_LABEL_ITEMS = 256
+_LABEL_ITEMS = 256  # number of items per batch when reading labels
 
 
 class DatasetRows(LazyRows):
@@ -18,9 +18,7 @@ class DatasetRows(LazyRows):
         if not hasattr(dataset, "__len__"):
             raise TypeError(f"X must be a Dataset with a length; got {type(dataset).__name__}")
         if len(dataset) == 0:
-            raise ValueError(
-                "X must have rows; found a Dataset with 0 sample(s) while at least 1 is required"
-            )
+            raise ValueError("X must have at least 1 sample; found a Dataset with 0 sample(s)")
         self.dataset = dataset
         (item,) = self._items([0])
         first = self._row(item, 0)
@@ -47,7 +45,7 @@ class DatasetRows(LazyRows):
                 )
             rows.append(row)
         # Convert with torch, because NumPy has no bfloat16.
-        rows = default_collate(rows).to(getattr(torch, self.dtype.name)).numpy()
+        rows = torch.stack(rows).to(getattr(torch, self.dtype.name)).numpy()
         finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
         if not finite.all():
             refused = np.argmin(finite)
@@ -68,8 +66,8 @@ class DatasetRows(LazyRows):
                     )
                 label = item[1]
                 is_array = isinstance(label, torch.Tensor | np.ndarray | np.generic)
-                single = is_array and np.size(label) == 1
-                labels.append(np.asarray(label).item() if single else label)
+                single = is_array and math.prod(label.shape) == 1
+                labels.append(label.item() if single else label)
         return np.asarray(on_host(labels, "y"))
 
     def _items(self, index):
@@ -80,7 +78,8 @@ class DatasetRows(LazyRows):
     def _row(self, item, number):
         row = item[0] if isinstance(item, tuple | list) and len(item) else item
         if isinstance(row, np.ndarray) and row.dtype.kind in "fiub" and row.ndim:
-            return row
+            # torch takes no negative strides, other byte orders or read-only arrays.
+            return torch.from_numpy(np.array(row, row.dtype.newbyteorder("="), order="C"))
         if isinstance(row, torch.Tensor) and not row.is_complex() and row.ndim:
             return row.detach().cpu()
         shown = type(row).__name__

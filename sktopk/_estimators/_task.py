@@ -204,7 +204,7 @@ class RankingTask:
 
 def groups_of_both(positive, groups):
     """Return the indices of the samples of each group that has both classes."""
-    return [rows for rows in rows_of_groups(groups) if len(rows) and 0 < positive[rows].mean() < 1]
+    return [rows for rows in rows_of_groups(groups) if 0 < positive[rows].mean() < 1]
 
 
 def log_fpr_values(positive, scores, weight):

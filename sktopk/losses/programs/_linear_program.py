@@ -134,8 +134,8 @@ def linear_program(
     depends on the scale of each row. It is in :math:`[p - \varepsilon (|v|^2 + |u|^2) / 2, p]` for
     the optimum p and multipliers v, u. Violations are only penalized, so `status` is never 2.
 
-    "newton" is fast for sparse matrices if most of their columns have few entries. For other sparse
-    matrices, "highs" is faster. Redundant constraints are allowed.
+    On a CPU, "newton" is faster up to about 20 variables, and for sparse matrices if most of their
+    columns have few entries. Otherwise, "highs" is faster. Redundant constraints are allowed.
 
     References
     ----------

@@ -180,7 +180,7 @@ class ShotAccuracyDisplay(ScoreDisplay):
         )
 
     @classmethod
-    def _curve(cls, y_true, y_score, *, class_counts, k=5, few=20, many=100, **options):
+    def _curve(cls, y_true, y_score, *, class_counts=None, k=5, few=20, many=100, **options):
         shots = {"k": k, "few": few, "many": many}
         scores = shot_accuracy_score(y_true, y_score, class_counts=class_counts, **shots, **options)
         n_classes = 2 if np.ndim(y_score) == 1 else np.shape(y_score)[1]
