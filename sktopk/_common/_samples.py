@@ -200,11 +200,11 @@ def _lazy_keys(X, index, start):
     """Return the same as `_dense_keys`, in larger chunks, because each call reads all samples."""
     n_columns = math.prod(X.shape[1:])
     stop = min(start + max(1, LAZY_BLOCK // len(index)), n_columns)
-    keys, first = np.empty((len(index), stop - start), X.dtype), None
-    varies = np.zeros(n_columns, dtype=bool)
+    keys = np.empty((len(index), stop - start), X.dtype)
+    first, varies = X[index[:1]].reshape(1, -1), np.zeros(n_columns, dtype=bool)
     for part in chunks(len(index) if stop > start else 0, n_columns, BLOCK):
         rows = X[index[part]].reshape(-1, n_columns)
-        keys[part], first = rows[:, start:stop], rows[:1] if first is None else first
+        keys[part] = rows[:, start:stop]
         varies |= (rows != first).any(axis=0)
     # Skip columns in which all rows are equal, such as the black top of images.
     return list(keys.T), stop + int(np.argmax(np.append(varies[stop:], True)))
@@ -368,6 +368,6 @@ def is_significant(gain, weight, cluster):
 
 
 def rows_of_groups(groups):
-    """Return a list with one array per group: the indices of its samples."""
+    """Return a list with one array per group: the indices of its samples. Empty if n = 0."""
     order = np.argsort(groups, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)[: len(order)]

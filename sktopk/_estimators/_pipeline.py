@@ -52,7 +52,7 @@ class Pipeline(Versioned, pipeline.Pipeline):
             if hasattr(step, "fit_resample") and not hasattr(step, "transform"):
                 raise TypeError(
                     f"steps before the last must have transform; got the sampler {name!r}. Use a "
-                    "pipeline of imbalanced-learn, also as in BudgetClassifier(imb_pipeline)"
+                    "pipeline of imbalanced-learn, for example in BudgetClassifier(imb_pipeline)"
                 )
         return super().fit(X, y, **params)
 

@@ -42,7 +42,7 @@ def scores_of(net, X):
     if isinstance(X, HeldOut):
         each = [scores_of_members(net, X.part(own), members) for own, members in X.parts]
         return np.concatenate(each)
-    return joined((mean_of_members(each).cpu() for each in score_chunks(net, X)), X).numpy()
+    return concatenated((mean_of_members(each).cpu() for each in score_chunks(net, X)), X).numpy()
 
 
 def scores_of_members(net, X, members):
@@ -51,17 +51,17 @@ def scores_of_members(net, X, members):
     encoded = {"encoded": True} if rows.encoded else {}
     for m in members:
         chunks = score_chunks(net, rows, score_of_member(net.module_, m, **encoded))
-        total = total + joined(chunks, rows).cpu()
+        total = total + concatenated(chunks, rows).cpu()
     return (total / len(members)).numpy()
 
 
 def scores_by_member(net, X):
     """Return the first output of each network, an array (n_samples, n_members)."""
     each = (scores.view(len(scores), net.settings.n_members, -1) for scores in score_chunks(net, X))
-    return joined((scores[..., 0].cpu() for scores in each), X).numpy()
+    return concatenated((scores[..., 0].cpu() for scores in each), X).numpy()
 
 
-def joined(chunks, X):
+def concatenated(chunks, X):
     """Return the scores of all chunks of X as one tensor (n_samples, n_columns)."""
     # A list of scores would fragment the memory, so that each chunk needs new memory for its rows.
     start = 0
