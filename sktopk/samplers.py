@@ -160,7 +160,7 @@ class ShuffledBatches:
 
     def __iter__(self):
         order = evenly(torch.arange(self.n_samples), self.fold, self.generator)
-        yield from order.tensor_split([i * self.batch_size for i in range(1, len(self))])
+        return iter(order.tensor_split([i * self.batch_size for i in range(1, len(self))]))
 
 
 class GroupBatches:

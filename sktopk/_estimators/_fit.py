@@ -32,7 +32,7 @@ from sktopk._common._scalars import class_weights
 from sktopk._common._warnings import warn
 from sktopk._training._batches import make_batches
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
-from sktopk._training._scores import loss_of, scores_of, scores_of_members
+from sktopk._training._scores import loss_of, scores_by_fold, scores_of
 from sktopk.modules._tabular_mlp import Members, mean_of_members
 
 from ._build import OURS, build_net, show_data
@@ -339,11 +339,9 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
-    If `rows`, the training samples, are encoded already, each fold is read from them. The loss
-    takes as long as a training step, and is computed only if `totals` is not None.
+    `rows` has the training samples, and each fold is read from them if they are encoded already.
+    The loss takes as long as a training step, and is computed only if `totals` is not None.
     """
-    # The scores of different networks are not compared, and need not be in memory together.
-    parts = [(slice(None), None)] if folds is None else unseen.X.parts
     order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
     cluster = np.unique(order, return_inverse=True)[1]
 
@@ -352,13 +350,14 @@ def values_of(task, unseen, folds, totals, rows):
         # Balance the classes of all parts together. Unknown labels (-1) form one more class.
         balanced = task.calibration_weights(unseen.target % (len(task.classes) + 1), unseen.weight)
         columns = unseen.target, unseen.weight, unseen.groups, balanced
-        for own, members in parts:
+        if folds is None:
+            parts = [(slice(None), finite(scores_of(net, unseen.X), "X_val"))]
+        else:
+            # Scores of different networks are not compared, and need not be in memory together.
+            parts = scores_by_fold(net, unseen.X, rows if rows.encoded else None)
+        for own, scores in parts:
             y, weight, groups, counted = (None if each is None else each[own] for each in columns)
-            if members is None:
-                scores = finite(scores_of(net, unseen.X), "X_val")
-            else:
-                X = rows.part(unseen.X.index[own]) if rows.encoded else unseen.X.part(own)
-                scores = finite(scores_of_members(net, X, members))
+            scores = finite(scores)
             found.append(task.values(y, scores, counted, groups))
             if totals is not None:
                 losses.append(loss_of(net, scores, y, weight, totals))

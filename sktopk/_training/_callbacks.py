@@ -21,7 +21,8 @@ HOLD_OUT = "pass X_val and y_val, or set calibration or n_iter_no_change"
 
 
 def copied_weights(module):
-    return copy.deepcopy(dict(module.state_dict()))
+    state = module.state_dict()  # a module may add values of any type to its state
+    return {k: v.clone() if torch.is_tensor(v) else copy.deepcopy(v) for k, v in state.items()}
 
 
 class ProgressBar(Callback):

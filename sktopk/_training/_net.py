@@ -35,7 +35,7 @@ from ._scores import scores_of
 MOST_GROWTH, MOST_WEIGHT = 1e10, 1e15
 # Share of the training steps in which the learning rate increases. Afterwards, the rate decreases.
 RATE_INCREASE = 0.1
-# Up to this number of values, the encoded training samples are kept in memory.
+# Up to this number of values, the encoded training samples and their scores are kept in memory.
 MOST_ENCODED = 1 << 25
 # Up to this number of values, copy the samples of each network. Else, score the whole minibatch.
 MOST_SELECTED = 1 << 24
@@ -177,7 +177,7 @@ class Net(NeuralNetClassifier):
         rows, module = self.rows(X, resident=True), self.module_
         if type(module) is not TabularMLP or has_hooks(module.encoder) or not rows.resident:
             return rows
-        n_outputs = module.encoder.n_outputs
+        n_outputs = max(module.encoder.n_outputs, self.settings.task.n_outputs)
         if rows.shape[0] * n_outputs > MOST_ENCODED or self.callbacks_read_batches():
             return rows
         with torch.no_grad():

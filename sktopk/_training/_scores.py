@@ -40,19 +40,34 @@ def scores_of(net, X):
     If X is a `HeldOut`, the score of a sample is the mean over the networks that hold it out.
     """
     if isinstance(X, HeldOut):
-        each = [scores_of_members(net, X.part(own), members) for own, members in X.parts]
-        return np.concatenate(each)
+        return np.concatenate([scores for _, scores in scores_by_fold(net, X)])
     return concatenated((mean_of_members(each).cpu() for each in score_chunks(net, X)), X).numpy()
 
 
-def scores_of_members(net, X, members):
-    """Return the mean scores of some networks for X or for `Rows`: (n_samples, n_outputs)."""
-    rows, total = net.rows(X), 0.0
-    encoded = {"encoded": True} if rows.encoded else {}
-    for m in members:
-        chunks = score_chunks(net, rows, score_of_member(net.module_, m, **encoded))
-        total = total + concatenated(chunks, rows).cpu()
-    return (total / len(members)).numpy()
+def scores_by_fold(net, X, encoded=None):
+    """Yield (slice of samples, scores) for each fold of a `HeldOut`, see `scores_of`.
+
+    `encoded` is None or the encoded `Rows` of all samples, which is faster for folds of equal size.
+    """
+    sizes = [own.stop - own.start for own, members in X.parts for _ in members]
+    if encoded is None or len(sizes) * max(sizes) > 2 * sum(sizes):
+        for own, members in X.parts:
+            rows = net.rows(X.part(own))
+            each = (score_chunks(net, rows, score_of_member(net.module_, m)) for m in members)
+            yield own, sum(concatenated(part, rows).cpu() for part in each).numpy() / len(members)
+        return
+    # All networks score at the same time, each its own fold. Sample 0 fills up shorter folds.
+    index, found = torch.zeros(len(sizes), max(sizes), dtype=torch.long), []
+    for own, members in X.parts:
+        index[members, : own.stop - own.start] = torch.from_numpy(X.index[own])
+    step = -(-encoded.chunks(1)[0].stop // len(index))
+    with torch.inference_mode():
+        for some in index.to(encoded.device).split(step, dim=1):
+            x = encoded[some.flatten()].unflatten(0, some.shape)
+            found.append(net.module_(x, encoded=True).view(some.shape[1], len(index), -1))
+    scores = torch.cat(found).cpu()
+    for own, members in X.parts:
+        yield own, scores[: own.stop - own.start, members].mean(1).numpy()
 
 
 def scores_by_member(net, X):

@@ -174,16 +174,12 @@ class OrderedGroups(Groups):
     def before(self, place):
         return self._previous.take(place)
 
-    def before_first(self, sums):
-        """Return for each group the value of the cumulative sum `sums` before its first sample."""
-        before = sums.index_select(0, (self.start - 1).clamp(min=0))
-        return before.masked_fill(self.start == 0, 0.0)
-
     def within(self, values):
         # Scale each group by a power of 2: large sums of one group would cost other groups digits.
         unit = self.of_rows(torch.frexp(self.sum(values.detach().abs())).exponent.double().exp2())
         sums = (values / unit).cumsum(0)
-        return (sums - self.of_rows(self.before_first(sums))) * unit
+        before = sums.index_select(0, (self.start - 1).clamp(min=0)).masked_fill(self.start == 0, 0)
+        return (sums - self.of_rows(before)) * unit
 
     def after(self, values):
         sums = torch.cat([values.flip(0).cumsum(0).flip(0), values.new_zeros(1)])

@@ -38,11 +38,6 @@ def rank_tolerance(rank):
     return (rank * 1e-7).clip(max=MAX_TOLERANCE)
 
 
-def falling(scores, weight):
-    """Return the negated scores as a sort key. Samples of weight 0 get NaN, which sorts last."""
-    return (-scores).masked_fill(weight == 0, math.nan)
-
-
 @dataclass(frozen=True)
 class Largest:
     """Threshold at the largest score of a group. If scores tie, only the first has a gradient."""
@@ -102,7 +97,8 @@ class _Ranked(_OfGroup):
             check_count(self.k, "k")
 
     def _in_groups(self, scores, weight, groups):
-        _, order, groups = groups.sort(falling(scores.detach().double(), weight))
+        key = -scores.detach().double()
+        _, order, groups = groups.sort(key.masked_fill(weight == 0, math.nan))  # NaN sorts last
         own = weight.gather(-1, order)
         reached = groups.within(own)
         total = groups.largest(reached).clamp(min=0.0)
@@ -269,13 +265,12 @@ class SurrogateQuantile(_OfGroup):
         top = groups.largest(scores.detach().masked_fill(absent, -math.inf))
         above = (scores - groups.of_rows(top)).masked_fill(absent, 0.0)
         with torch.no_grad():
-            _, order, ordered = groups.sort(falling(above, share))
+            _, order, ordered = groups.sort((-above).masked_fill(absent, math.nan))
             own = share.gather(-1, order)
             reached = ordered.within(own)
             lines = (ordered.within(own * above.gather(-1, order)) - self.tau) / reached
-            lines = lines.masked_fill(reached <= 0, -math.inf)
             best = groups.of_rows(ordered.largest(lines))
-        own = share.masked_fill((above < best) | absent, 0.0)
+        own = share.masked_fill(above < best, 0.0)
         total, reached = groups.sum(own * above), groups.sum(own)
         # Without samples, `top` is -inf.
         return 1 + top + (total - self.tau) / reached.masked_fill(reached == 0, 1.0)

@@ -131,14 +131,13 @@ class TabularMLP(nn.Module):
         scores = scores.transpose(0, 1)
         return scores.squeeze(1) if self.n_members == 1 else scores
 
-    def score_member(self, x: Tensor, m: int, encoded: bool = False) -> Tensor:
+    def score_member(self, x: Tensor, m: int) -> Tensor:
         """Return scores (n_samples, n_outputs) of member m for samples x, see :meth:`forward`."""
         is_ours = type(self).forward is TabularMLP.forward and "forward" not in vars(self)
         if not is_ours or any(map(has_hooks, self.layers)):
-            scores = self(x, encoded=True) if encoded else self(x)
+            scores = self(x)
             return scores[:, m] if self.n_members > 1 else scores
-        h = x if encoded else self.encoder(x)
-        *hidden, last = self.layers
+        h, (*hidden, last) = self.encoder(x), self.layers
         for layer in hidden:
             h = layer.of_member(h, m).relu_()
         return last.of_member(h, m)
@@ -292,10 +291,10 @@ def mean_of_members(scores):
     return scores.mean(1) if scores.ndim == 3 else scores
 
 
-def score_of_member(module, m, **encoded):
+def score_of_member(module, m):
     """Return a function that maps samples to the scores of ensemble member m."""
     if hasattr(module, "score_member"):
-        return partial(module.score_member, m=m, **encoded)
+        return partial(module.score_member, m=m)
     return lambda x: module(x)[:, m]
 
 
