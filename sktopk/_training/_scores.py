@@ -60,9 +60,9 @@ def scores_by_fold(net, X, encoded=None):
     index, found = torch.zeros(len(sizes), max(sizes), dtype=torch.long), []
     for own, members in X.parts:
         index[members, : own.stop - own.start] = torch.from_numpy(X.index[own])
-    step = -(-encoded.chunks(1)[0].stop // len(index))
+    index = index.to(encoded.device) if encoded.resident else index
     with torch.inference_mode():
-        for some in index.to(encoded.device).split(step, dim=1):
+        for some in index.split(-(-encoded.chunks(1)[0].stop // len(index)), dim=1):
             x = encoded[some.flatten()].unflatten(0, some.shape)
             found.append(net.module_(x, encoded=True).view(some.shape[1], len(index), -1))
     scores = torch.cat(found).cpu()

@@ -45,7 +45,7 @@ def budget_table(
     n_rows : int, default=None
         Number of samples per day, from which each budget selects. None means all given samples.
     confidence : float, default=0.95
-        Level of the intervals, in (0, 1).
+        Level of the intervals, in (0, 1). It is lower with few hits: 0 hits give [0, 0].
     n_bootstraps : int, default=500
         Number of bootstrap samples, at least 10.
     random_state : int, RandomState or None, default=0

@@ -68,8 +68,8 @@ class BudgetClassifier(CalibratedDecision):
         Rate to limit. "count" (share of flagged samples), "fpr" (false positive rate) and "fdr"
         (false discovery rate) are at most `budget`. "precision" and "recall" are at least `budget`.
     delta : float, default=0.05
-        Largest probability that a guarantee fails, in (0, 1): for "fpr", "precision", "recall",
-        `hits_interval` [6]_ and each interval in `rates_`. Smaller values need more samples.
+        Largest probability that a guarantee fails, in (0, 1): for "fpr", "precision", "recall" and
+        `hits_interval` [6]_. Smaller values need more samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
         `oob_decision_function_`. The guarantee is then not proven. Possible for ensembles of this
@@ -99,9 +99,9 @@ class BudgetClassifier(CalibratedDecision):
         ``classes_[0]``. Without a decision function, the score is the probability of `pos_label_`.
     rates_ : dict
         Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
-        named tuple (count, n, value, low, high): value is count / n, and [low, high] is its exact
-        two-sided confidence interval [3]_ of level 1 - `delta`. Rates with n = 0 are omitted. With
-        the constraint "precision" or "fdr", the level is lower for the rate "precision".
+        named tuple (count, n, value, low, high): value is count / n, and [low, high] is its
+        two-sided confidence interval [3]_ of level about 1 - `delta`. The level is lower for the
+        rate "precision" with the constraint "precision" or "fdr". Rates with n = 0 are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)

@@ -83,10 +83,10 @@ def hits_interval(old, positive, new, n, delta, random):
 
 def simultaneous_hits(old, positive, new, ns, delta, random):
     """Return bounds for each n in `ns`. All bounds hold simultaneously at level 1 - delta."""
-    # Each interval has the level 1 - delta / len(ns) (Bonferroni). If n increases by m, the number
-    # of positives increases by 0 to m: so the interval at one n also gives bounds at any other n.
-    each = [hits_interval(old, positive, new, n, delta / len(ns), random) for n in ns]
-    low, high = np.transpose(each)
+    # With j different n, each interval has the level 1 - delta / j (Bonferroni). If n increases by
+    # m, positives increase by 0 to m: so the interval at one n also gives bounds at any other n.
+    each = {n: hits_interval(old, positive, new, n, delta / len({*ns}), random) for n in ns}
+    low, high = np.transpose([each[n] for n in ns])
     more = np.maximum(0, np.subtract.outer(ns, ns))  # entry (i, j): max(0, ns[i] - ns[j])
     return (low[None] - more.T).max(axis=1), (high[None] + more).min(axis=1)
 

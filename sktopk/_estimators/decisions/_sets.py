@@ -76,7 +76,7 @@ class SetClassifier(CalibratedDecision):
         Sets can be empty ("allow"), or empty sets get the label with the best score ("top1").
     randomized : bool, default=False
         For "aps" and "raps": whether `predict_set` uses a random factor u (see Notes), else u = 1.
-        With a random u, the coverage is exact, but some sets are empty.
+        If no samples are equal, the coverage is then exact, but some sets are empty.
     penalty : float, default=0.1
         For "raps": number >= 0 that a label's score loses for each rank beyond k (lambda of [5]_).
     prevalence : array-like of shape (n_classes,), default=None
