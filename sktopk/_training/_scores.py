@@ -64,7 +64,7 @@ def scores_by_fold(net, X, encoded=None):
     with torch.inference_mode():
         for some in index.split(-(-encoded.chunks(1)[0].stop // len(index)), dim=1):
             x = encoded[some.flatten()].unflatten(0, some.shape)
-            found.append(net.module_(x, encoded=True).view(some.shape[1], len(index), -1))
+            found.append(net.module_.forward(x, encoded=True).view(some.shape[1], len(index), -1))
     scores = torch.cat(found).cpu()
     for own, members in X.parts:
         yield own, scores[: own.stop - own.start, members].mean(1).numpy()

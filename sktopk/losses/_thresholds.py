@@ -267,10 +267,10 @@ class SurrogateQuantile(_OfGroup):
         with torch.no_grad():
             _, order, ordered = groups.sort((-above).masked_fill(absent, math.nan))
             own = share.gather(-1, order)
-            reached = ordered.within(own)
+            reached = ordered.within(own).clamp(min=0)  # a GPU's sums of tiny weights may fall
             lines = (ordered.within(own * above.gather(-1, order)) - self.tau) / reached
             best = groups.of_rows(ordered.largest(lines))
-        own = share.masked_fill(above < best, 0.0)
+        own = share.masked_fill((above < best) | absent, 0.0)
         total, reached = groups.sum(own * above), groups.sum(own)
         # Without samples, `top` is -inf.
         return 1 + top + (total - self.tau) / reached.masked_fill(reached == 0, 1.0)
