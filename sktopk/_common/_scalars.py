@@ -38,9 +38,7 @@ def check_size(value, name):
 
 
 def _about(value):
-    """Return a large integer as text, because Python refuses to print thousands of digits."""
-    if not isinstance(value, Integral):
-        return repr(value)
+    """Return a large number as text, because Python refuses to print thousands of digits."""
     power = int(int(abs(value)).bit_length() * math.log10(2))
     return f"about {'-' * (value < 0)}1e{power}"
 

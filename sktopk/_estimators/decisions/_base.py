@@ -112,7 +112,6 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         -------
         estimator : BudgetClassifier or SetClassifier
         """
-        refuse_masked(y_score=y_score, y=y)
         labels = check_labels(y)
         known = labels if classes is None else check_labels(classes, "classes")
         given = GivenScores().fit(None, known)

@@ -105,7 +105,5 @@ class Outputs(nn.Module):
         """Return the indices of the labels that `predict_topk` or `predict` returns."""
         if self.k is not None:
             return of_classes.topk(self.k, dim=1).indices
-        if scores.ndim == 2:
-            return scores.argmax(dim=1)
         # A score of 0 means the negative class. It has index 1 if the positive class has index 0.
         return (scores >= 0 if self.first_is_positive else scores > 0).long()
