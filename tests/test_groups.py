@@ -88,7 +88,6 @@ def test_groups_are_held_out_whole(n_estimators):
 
 def test_the_valid_score_ignores_folds_in_which_no_group_contains_both_classes(rng):
     X, groups = rng.normal(size=(200, 4)), np.repeat(np.arange(20), 10)
-    # One day has both classes, two days have only positives.
     y = np.zeros(200, dtype=int)
     y[:10:3] = y[20:40] = 1
     for n_estimators in (2, 4):

@@ -55,7 +55,6 @@ def test_a_ranker_does_not_depend_on_the_names_of_the_labels(ranker, rows):
     np.testing.assert_array_equal(named.predict(X) == "fraud", plain.predict(X) == 1)
     assert named.score(X, y) == pytest.approx(plain.score(X, positive.astype(int)), rel=1e-12)
     assert named.threshold_ == plain.threshold_
-    # As in scikit-learn, scores above 0 mean the second class.
     np.testing.assert_array_equal(named.decision_function(X), -plain.decision_function(X))
     if hasattr(plain, "oob_score_"):
         np.testing.assert_allclose(named.oob_decision_function_, -plain.oob_decision_function_)

@@ -31,7 +31,6 @@ def fits(folder):
         yield pickle.loads(pickle.dumps(clf.fit(X, Y, checkpoint=folder / "checkpoint")))
         yield AUCClassifier(calibration="sigmoid", **SMALL).fit(X, Y == 0)
         yield copy.deepcopy(parts.partial_fit(X[:60], Y[:60] == 0))
-        # The history of `partial_fit` grows with each call, as documented.
         del parts.net_.history_[:]
         with pytest.raises(ValueError, match="diverged"):
             TopKClassifier(k=2, max_epochs=5, learning_rate=1e300, n_estimators=1).fit(X, Y)

@@ -125,7 +125,6 @@ def as_unseen_by_loops(scores, unseen, target):
 )
 def test_the_threshold_of_an_ensemble_comes_from_out_of_fold_scores(classifier, rare):
     X, y = rare[0][:120], rare[1][:120]
-    # With one minibatch of all samples, the network trains in float64.
     whole = {"batch_size": 120, "max_epochs": 12, "n_estimators": 3, "random_state": 0}
     clf = clone(classifier).set_params(**whole).fit(X, y)
     oob = clf.oob_decision_function_

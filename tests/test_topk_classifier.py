@@ -58,7 +58,6 @@ def test_default_batch_size_and_max_epochs_depend_on_the_number_of_samples():
 def test_labels_scores_sets_and_probabilities_agree(blobs, loss, calibration):
     X, y = blobs
     y = np.array(["oak", "elm", "ash", "fir", "yew"])[y]
-    # With one minibatch of all samples, the network trains in float64.
     clf = quick(loss, batch_size=len(y), calibration=calibration, n_estimators=2).fit(X, y)
     scores, labels = clf.decision_function(X), clf.predict(X)
     proba = clf.predict_proba(X)

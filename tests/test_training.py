@@ -323,7 +323,6 @@ def test_the_method_score_computes_the_f_score_at_a_changed_threshold():
 
 
 def test_a_chunk_that_diverges_does_not_change_the_estimator():
-    # Other errors: see test_wrong_data, test_wrong_networks and test_parameters.
     sgd = {"net_params": {"optimizer": torch.optim.SGD}, "learning_rate": 0.1, "max_epochs": 3}
     for cls in (TopKClassifier, DeepTopPushClassifier):
         clf = quick(cls, n_estimators=2, **sgd)

@@ -66,7 +66,6 @@ def assert_refused(name, error, says, method, *args, **params):
     np.testing.assert_array_equal(clf.decision_function(X), scores)
 
 
-# scikit-learn's checks cover complex numbers, no samples, no columns and one dimension.
 SAMPLES = {
     "NaN": (NAN, V, "NaN", NETS),
     "infinity": (INF, V, "infinity"),

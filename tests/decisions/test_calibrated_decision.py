@@ -155,3 +155,12 @@ def test_samples_of_weight_zero_are_ignored(make, data):
     clf = make(LogisticRegression(), random_state=0).fit(X, y, weight)
     alone = make(LogisticRegression(), random_state=0).fit(X[weight > 0], y[weight > 0])
     assert clf.threshold_ == alone.threshold_
+
+
+@both
+def test_the_classifier_can_have_any_type(make, data):
+    clf = GaussianNB().fit(*data)
+    names = "fit", "predict", "predict_proba", "classes_"
+    own = type("Own", (), {name: getattr(clf, name) for name in names})()
+    ours, theirs = (make(FrozenEstimator(e)).fit(*data).predict(data[0]) for e in (own, clf))
+    np.testing.assert_array_equal(ours, theirs)

@@ -85,7 +85,6 @@ def test_ranking_scores_are_bounded_and_monotone_and_ignore_the_order_of_samples
     double = np.ones(len(y_true)) if weight is None else weight
     other_weight = None if weight is None else weight[twice]
     repeated, _ = score(y_true[twice], y_score[twice], sample_weight=other_weight)
-    # A share of less than one sample is rounded up to one sample of mean weight.
     if not isinstance(k := parameters.get("k"), float) or 2 * k * double.sum() >= 1:
         once, _ = score(y_true, y_score, sample_weight=2 * double)
         assert once == pytest.approx(repeated, abs=1e-9)

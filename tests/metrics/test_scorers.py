@@ -25,7 +25,6 @@ from sktopk import SetClassifier, metrics
 from sktopk.metrics import _scorer, make_set_scorer, make_top_scorer, make_topk_scorer
 from tests.metrics.top_cases import SCORES, function_called
 
-# Parameters of the last test case of each score.
 TOP = {score.__name__.removesuffix("_score"): params for score, params in SCORES}
 every_name = pytest.mark.parametrize("name", TOP)
 CLASSIFIERS = [

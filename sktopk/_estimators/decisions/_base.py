@@ -68,6 +68,12 @@ def _warn_of_order(X, y):
         warn("X and y have the same index in different orders; samples match by position")
 
 
+def tags_of(estimator):
+    """Return the tags of a classifier, or None if its class is not based on scikit-learn's."""
+    with suppress(AttributeError):  # `get_tags` of scikit-learn 1.7 warns without tags
+        return get_tags(estimator) if hasattr(estimator, "__sklearn_tags__") else None
+
+
 class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Base class of meta-estimators that are calibrated on samples held out from the training."""
 
@@ -136,8 +142,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         return router.add(estimator=self.estimator, method_mapping=mapping)
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
+        tags, inner = super().__sklearn_tags__(), tags_of(self.estimator)
+        tags.input_tags = tags.input_tags if inner is None else inner.input_tags
         return tags
 
     def _check_params(self):
@@ -146,12 +152,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "estimator must be an instance of a classifier with fit and decision_function or "
                 f"predict_proba; got {self.estimator!r}"
             )
-        # Check the type before the training. `get_tags` of scikit-learn 1.7 warns without tags.
-        kind = None
-        if hasattr(self.estimator, "__sklearn_tags__"):
-            with suppress(AttributeError):
-                kind = get_tags(self.estimator).estimator_type
-        if kind not in ("classifier", None):
+        inner = tags_of(self.estimator)  # check the type before the training
+        if inner is not None and inner.estimator_type not in ("classifier", None):
             raise no_classifier(self.estimator)
         check_parameters(self)
         if self.cross_fit and isinstance(self.estimator, FrozenEstimator):

@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._estimator import available_if, present, public
@@ -26,7 +25,7 @@ from sktopk.metrics._ranking import row_weights
 
 from . import _conformal
 from ._any_classifier import predict_class_proba, proba_of_scores, sorted_classes
-from ._base import CalibratedDecision
+from ._base import CalibratedDecision, tags_of
 
 
 def _forwards(name):
@@ -349,9 +348,9 @@ class SetClassifier(CalibratedDecision):
         return self.estimator_
 
     def __sklearn_tags__(self):
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator).classifier_tags
-        if inner is not None:
-            tags.classifier_tags = inner
+        tags, inner = super().__sklearn_tags__(), tags_of(self.estimator)
+        if inner is not None and inner.classifier_tags is not None:
+            tags.classifier_tags = inner.classifier_tags
         return tags
 
     def _check_params(self):
