@@ -150,6 +150,8 @@ def check_validation(clf, X_val, y_val):
     if len(unknown):
         warn(f"y_val has labels that are not in y: {listed(unknown)}; they count as {wrong}")
     weight = class_weights(getattr(clf, "class_weight", None), clf.classes_, clf.class_count_)
+    if not weight[code[code >= 0]].any():
+        raise ValueError(f"y_val must have a class of weight above 0; got only {listed(found)}")
     weight = np.where(code < 0, 1.0, weight[code])
     return Samples(X_val, y_val, weight, target=clf._task_.target(y_val))
 
