@@ -36,10 +36,10 @@ class TrueThreshold(Callback):
     """
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        objective, run = net.criterion_.named, net.run
+        objective, run = getattr(net.criterion_, "named", net.criterion_), getattr(net, "run", None)
         if not isinstance(objective, TopLoss):
             raise TypeError(
-                "callbacks must not have TrueThreshold if the loss has no threshold; got "
+                "TrueThreshold needs an estimator of sktopk whose loss has a threshold; got "
                 f"{type(objective).__name__}"
             )
         if run.batches.groups is not None:

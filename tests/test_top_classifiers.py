@@ -45,7 +45,6 @@ def quick(classifier, **params):
 
 @pytest.mark.parametrize("classifier", TOP, ids=name)
 def test_the_threshold_is_halfway_from_the_score_at_its_rank_to_the_adjacent_one(classifier, rare):
-    # Test half of the rankers in float32.
     X = rare[0][:300].astype(np.float32 if classifier in TOP[::2] else np.float64)
     y = rare[1][:300]
     clf = quick(classifier, max_epochs=15).fit(X, y)

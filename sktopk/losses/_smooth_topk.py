@@ -91,7 +91,7 @@ def smooth_topk_loss(
     ----------
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or nonnegative weights of the classes. With weights, the loss is the
-        weighted sum of the class losses. The time grows with the number of nonzero weights.
+        weighted sum of the class losses. Time and memory grow with the number of nonzero weights.
     k : int
         Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0

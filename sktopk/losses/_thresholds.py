@@ -97,8 +97,9 @@ class _Ranked(_OfGroup):
             check_count(self.k, "k")
 
     def _in_groups(self, scores, weight, groups):
-        key = -scores.detach().double()
-        _, order, groups = groups.sort(key.masked_fill(weight == 0, math.nan))  # NaN sorts last
+        key = (-scores.detach().double()).nan_to_num_(-math.inf, math.inf, -math.inf)
+        # NaN sorts last. It stands for samples of weight 0; scores of NaN count as the largest.
+        _, order, groups = groups.sort(key.masked_fill(weight == 0, math.nan))
         own = weight.gather(-1, order)
         reached = groups.within(own)
         total = groups.largest(reached).clamp(min=0.0)

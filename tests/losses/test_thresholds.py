@@ -116,6 +116,7 @@ def test_tied_samples_rank_in_their_order(k):
     assert gradient.nonzero().flatten().tolist() == [[1, 2, 4][k - 1]]
     _, gradient = value_and_gradient(TopMean("negatives", k=k), scores, positive)
     assert gradient.nonzero().flatten().tolist() == [1, 2, 4][:k]
+    assert KthLargest("all", k=1)(scores.where(~positive, -torch.nan), positive).isnan()
 
 
 @every_threshold
