@@ -74,11 +74,10 @@ def test_each_of_many_categories_has_its_own_scores(n):
         assert (np.diff(scores) >= 0).all()
 
 
-def test_unseen_and_missing_values_are_encoded_as_zeros_if_fit_had_no_missing_values():
-    clf = of_column(["x", "y", "x"] * 5)
-    unseen, missing, nan = scores_of(clf, ["unseen", None, np.nan])
-    assert unseen == missing == nan
-    assert unseen not in scores_of(clf, ["x", "y"])
+@pytest.mark.parametrize(("known", "like"), [("yxx", "x"), ("x", "x"), (["x", "x", None], None)])
+def test_unseen_values_count_as_missing_or_if_none_was_as_the_most_frequent(known, like):
+    scores = scores_of(of_column([*known] * 5), [like, "unseen", None, np.nan])
+    assert (scores == scores[0]).all()
 
 
 COLUMNS = {

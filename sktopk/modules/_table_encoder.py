@@ -46,7 +46,8 @@ class TableEncoder(nn.Module):
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
         Maps each categorical column's index to its number n of categories. Categories 0 to n - 1
-        are one-hot encoded, with ``n ** -0.5`` instead of 1. Other values are encoded as zeros.
+        are one-hot encoded, with ``n ** -0.5`` instead of 1. -1 (unknown) counts as 0, which is
+        the missing or most frequent category in estimators. Other values are encoded as zeros.
     dtype : torch.dtype, default=None
         Data type of `center`, `scale` and the encoding. None means torch's default.
 
@@ -225,7 +226,7 @@ class TableEncoder(nn.Module):
         if len(self.missing_column):
             parts.append(torch.isnan(x[..., self.missing_column]).to(z.dtype))
         if len(self.category_column):
-            is_there = x[..., self.category_column] == self.category_value
+            is_there = x[..., self.category_column].clamp(min=0) == self.category_value
             parts.append(is_there * self.category_scale)
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
