@@ -69,23 +69,17 @@ def rng_state(device):
     return [torch.get_rng_state(), *gpu]
 
 
-def world_size():
-    """Return the number of processes that train together; 1 without `torch.distributed`."""
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_world_size()
-    return 1
-
-
-def rank():
-    """Return the number of this process, from 0."""
-    return 0 if world_size() == 1 else distributed.get_rank()
+def is_parallel():
+    """Return whether several processes train together, with `torch.distributed`."""
+    is_used = distributed.is_available() and distributed.is_initialized()
+    return is_used and distributed.get_world_size() > 1
 
 
 def all_objects(value):
     """Return a list with the `value` of each process, in the order of the ranks."""
-    if world_size() == 1:
+    if not is_parallel():
         return [value]
-    values = [None] * world_size()
+    values = [None] * distributed.get_world_size()
     distributed.all_gather_object(values, value)
     return values
 
@@ -97,14 +91,20 @@ def total(value):
 
 def joined(*arrays):
     """Return a tuple of the arrays, each concatenated over all processes."""
-    if world_size() == 1:
+    if not is_parallel():
         return arrays
     return tuple(map(np.concatenate, zip(*all_objects(arrays), strict=True)))
 
 
+def apart(codes):
+    """Return integer codes >= 0, shifted so that no two processes share a code."""
+    numbers = all_objects(codes.max(initial=-1) + 1)
+    return codes + sum(numbers[: distributed.get_rank()]) if is_parallel() else codes
+
+
 def in_parallel(module):
     """Return a module whose backward pass averages the gradients over all processes."""
-    if world_size() == 1 or isinstance(module, DistributedDataParallel):
+    if not is_parallel() or isinstance(module, DistributedDataParallel):
         return module
     device = next(module.parameters()).device
     return DistributedDataParallel(module, [device] if device.type == "cuda" else None)
@@ -112,15 +112,16 @@ def in_parallel(module):
 
 def share_buffers(module):
     """Copy the module's buffers, such as batch statistics, from the first to all processes."""
-    if world_size() > 1:
+    if is_parallel():
         for buffer in module.buffers():
             distributed.broadcast(buffer, 0)
 
 
 def check_single_process(name):
     """Raise ValueError if several processes train together."""
-    if world_size() > 1:
-        raise ValueError(f"{name} needs a single process; got {world_size()} that train together")
+    if is_parallel():
+        n = distributed.get_world_size()
+        raise ValueError(f"{name} needs a single process; got {n} that train together")
 
 
 def check_equal_batches(n_batches):
@@ -134,7 +135,7 @@ def check_equal_batches(n_batches):
 
 def joined_samples(*tensors):
     """Join tensors of shape (n_members, n_samples, ...) from all processes. None stays None."""
-    if world_size() == 1:
+    if not is_parallel():
         return tensors
     sizes = all_objects(tensors[0].shape[1])
 
@@ -147,7 +148,7 @@ def joined_samples(*tensors):
         parts = [part[:, :size].to(own.dtype) for part, size in zip(parts, sizes, strict=True)]
         if own.requires_grad:
             # `in_parallel` divides gradients by the number of processes. `len(sizes)` cancels this.
-            parts[rank()] = len(sizes) * own + (1 - len(sizes)) * own.detach()
+            parts[distributed.get_rank()] = len(sizes) * own + (1 - len(sizes)) * own.detach()
         return torch.cat(parts, 1)
 
     return tuple(None if each is None else joined(each) for each in tensors)

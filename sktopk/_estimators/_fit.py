@@ -16,7 +16,7 @@ from sktopk._common._input import (
     listed,
     own_labels,
 )
-from sktopk._common._process import all_objects, joined, total, world_size
+from sktopk._common._process import is_parallel, joined, total
 from sktopk._common._samples import (
     Folds,
     HeldOut,
@@ -56,7 +56,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
         takes_tables=getattr(clf.module, "takes_tables", False),
         takes_images=clf.module not in OURS,
     )  # fmt: skip
-    if hasattr(clf, "categories_") and world_size() > 1:
+    if hasattr(clf, "categories_") and is_parallel():
         raise ValueError("X must not have categories if several processes train: encode X first")
     if classes is not None:
         found = clf._check_classes(check_labels(classes, "classes"), "classes")
@@ -79,7 +79,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
     seen = count + (clf.class_count_ if resumed else 0)
     if getattr(clf, "class_weight", None) is not None:
         weight = weight * class_weights(clf.class_weight, clf.classes_, seen)[index]
-        if not any(all_objects(weight.any())):
+        if not total(np.count_nonzero(weight)):
             raise ValueError("sample_weight times class_weight must not be 0 for every sample")
         of_class = total(np.bincount(index, weight, n_classes))
     clf.class_count_ = seen
@@ -190,7 +190,7 @@ def hold_out(clf, data, seed):
 
 def build(clf, data, seed):
     """Create the network, compute its column scaling from the data, and check its output."""
-    n_samples, seed = len(data.y), all_objects(seed)[0]  # use the seed of the first process
+    n_samples, seed = len(data.y), joined(np.array([seed]))[0].item(0)  # of the first process
     clf.batch_size_, clf.max_epochs_ = batches_and_epochs(clf, n_samples)
     # A network in float64 takes twice the time. It is useful only without minibatches, because only
     # then a sample weight of 2 has exactly the effect of two samples.

@@ -9,7 +9,7 @@ import torch
 from scipy.sparse import issparse
 from torch.utils.data import DataLoader
 
-from sktopk._common._process import check_equal_batches, check_single_process, total, world_size
+from sktopk._common._process import check_equal_batches, check_single_process, is_parallel, total
 from sktopk._common._samples import LazyRows, is_memory_map
 from sktopk.modules._mlp import SparseRows
 from sktopk.samplers import GroupBatches, ShuffledBatches, StratifiedBatches
@@ -327,7 +327,7 @@ def make_batches(
     totals = totals_of(place, weight, (drawn.shape[1], n_classes), device, drawn, seen)
     weighted = any(total(np.array([np.any(weight != 1)])))
     weighted |= seen is not None and seen[0].sum() != seen[1]
-    if world_size() > 1:
+    if is_parallel():
         # Minibatches of several processes are joined, and need equal sizes and no hard examples.
         n_hard, least_drawn = 0, 0.0
     if groups is not None:
@@ -344,7 +344,7 @@ def make_batches(
     else:
         # Without minibatches, each step trains each network on all its samples.
         batches, n_hard = [torch.arange(n_samples)], 0
-        least_drawn = np.inf if world_size() == 1 else 0.0
+        least_drawn = 0.0 if is_parallel() else np.inf
     check_equal_batches(len(batches))
     target = torch.from_numpy(target if min_positives is None else target == 1).to(device)
     weight = torch.from_numpy(weight).to(device, torch.float64) if weighted else None

@@ -13,7 +13,7 @@ from skorch.callbacks import (
     PassthroughScoring,
 )
 
-from sktopk._common._process import all_objects, joined, rank, total
+from sktopk._common._process import apart, joined, total
 from sktopk._common._samples import is_significant
 from sktopk._common._warnings import warn
 
@@ -71,9 +71,7 @@ class Validation(Callback):
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
         value, weight, cluster, loss = self.values(net)
-        # Give the clusters of each process their own numbers, because processes share no cluster.
-        n_before = sum(all_objects(cluster.max(initial=-1) + 1)[: rank()])
-        value, weight, cluster = joined(value, weight, n_before + cluster)
+        value, weight, cluster = joined(value, weight, apart(cluster))  # processes share no cluster
         if loss is not None:
             # Callbacks of skorch read `valid_loss` and `valid_loss_best` from the history.
             loss, n_processes = total(np.array([loss, 1.0]))

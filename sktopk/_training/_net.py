@@ -12,15 +12,14 @@ from skorch.callbacks import Callback, EpochTimer, LRScheduler, PrintLog
 from skorch.dataset import Dataset
 
 from sktopk._common._process import (
-    all_objects,
     in_parallel,
+    is_parallel,
     isolated_rng,
     joined_samples,
     note_threads,
     rng_state,
     share_buffers,
     total,
-    world_size,
 )
 from sktopk.modules import TabularMLP
 from sktopk.modules._mlp import takes_sparse
@@ -160,7 +159,7 @@ class Net(NeuralNetClassifier):
         sparse = sparse and takes_sparse(self.module_)
         if sparse and resident:
             # Training with hard examples or in several processes needs dense samples.
-            sparse = not self.criterion_.n_hard and world_size() == 1
+            sparse = not self.criterion_.n_hard and not is_parallel()
             sparse = sparse and not self.callbacks_read_batches()
         loading = self.get_params_for("iterator_train" if resident else "iterator_valid")
         if loading:
@@ -234,7 +233,7 @@ class Net(NeuralNetClassifier):
                     self.module_.eval()
                     last_good = copied_weights(self.module_)
                     self._end_epoch(own, sets, is_fit)
-                    self.stop_training = any(all_objects(self.stop_training))
+                    self.stop_training = total(bool(self.stop_training)) > 0
                     if checkpoint is not None:
                         checkpoint.end_epoch(self, epoch + 1)
                     if self.stop_training:

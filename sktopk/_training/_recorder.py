@@ -7,7 +7,7 @@ from functools import cache
 
 import torch
 
-from sktopk._common._process import unused_rng, world_size
+from sktopk._common._process import is_parallel, unused_rng
 from sktopk.modules._tabular_mlp import Dropout, has_hooks
 
 # Record a CUDA graph after this number of steps with minibatches of the same shape.
@@ -35,7 +35,7 @@ def can_record(net, batches):
         and not net.callbacks_read_batches()
         and not net.listeners("on_grad_computed")
         and not torch.is_anomaly_enabled()
-        and world_size() == 1
+        and not is_parallel()
     )
 
 

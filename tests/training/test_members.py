@@ -48,7 +48,7 @@ def own_weights(clf, m):
     ],
     ids=["smooth_topk", "logit_adjusted", "PatMat", "FScore"],
 )
-def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, monkeypatch):
+def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, monkeypatch, rng):
     y = Y if isinstance(clf, TopKClassifier) else POSITIVE
     fold = deal(shuffled_order(X, 0), y, M)
     monkeypatch.setattr("sktopk._estimators._fit.deal", lambda *args: fold)
@@ -61,7 +61,7 @@ def test_a_network_never_learns_from_the_samples_that_it_holds_out(clf, module, 
     other[out] = np.roll(y[out], 1)  # each fold keeps its classes
     # TabularMLP scales columns by the weights of all samples, so only MLP gets other weights.
     if module is MLP:
-        weight[out] *= RNG.integers(1, 9, len(out))
+        weight[out] *= rng.integers(1, 9, len(out))
     clf.fit(X, other, sample_weight=weight)
     for m in range(M):
         now = own_weights(clf, m)
