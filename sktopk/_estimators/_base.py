@@ -51,6 +51,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
 
     - `_check_params()`: checks all parameters, by default with the functions in `_checks`;
     - `_check_classes(y, name)`: checks the labels, and returns them sorted;
+    - `_models_proba()`: returns whether scores are log probabilities without calibration;
     - `_make_task()`: returns the task (see :mod:`sktopk._estimators._task`), and sets fitted
       attributes such as `k_`. `fit` calls it after `classes_` and `class_count_` are set.
 
