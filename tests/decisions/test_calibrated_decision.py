@@ -158,6 +158,7 @@ def test_samples_of_weight_zero_are_ignored(make, data):
 
 
 @both
+@pytest.mark.filterwarnings("ignore:The following error was raised")  # by scikit-learn 1.7
 def test_the_classifier_can_have_any_type(make, data):
     clf = GaussianNB().fit(*data)
     names = "fit", "predict", "predict_proba", "classes_"
