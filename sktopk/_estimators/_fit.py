@@ -353,13 +353,13 @@ def values_of(task, unseen, folds, totals, rows):
         balanced = task.calibration_weights(unseen.target % (len(task.classes) + 1), unseen.weight)
         columns = unseen.target, unseen.weight, unseen.groups, balanced
         if folds is None:
-            parts = [(slice(None), finite(scores_of(net, unseen.X), "X_val"))]
+            parts = [(slice(None), scores_of(net, unseen.X))]
         else:
             # Scores of different networks are not compared, and need not be in memory together.
             parts = scores_by_fold(net, unseen.X, rows if rows.encoded else None)
         for own, scores in parts:
             y, weight, groups, counted = (None if each is None else each[own] for each in columns)
-            scores = finite(scores)
+            finite(scores, "X_val" if folds is None else "X")
             found.append(task.values(y, scores, counted, groups))
             if totals is not None:
                 losses.append(loss_of(net, scores, y, weight, totals))

@@ -46,8 +46,8 @@ class TableEncoder(nn.Module):
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
         Maps each categorical column's index to its number n of categories. Categories 0 to n - 1
-        are one-hot encoded, with ``n ** -0.5`` instead of 1. -1 (unknown) counts as 0, which is
-        the missing or most frequent category in estimators. Other values are encoded as zeros.
+        are one-hot encoded, with ``n ** -0.5`` instead of 1. Negative values count as 0, which in
+        estimators is the missing or most frequent category. Other values are encoded as zeros.
     dtype : torch.dtype, default=None
         Data type of `center`, `scale` and the encoding. None means torch's default.
 
