@@ -310,9 +310,9 @@ def positive_label(pos_label, classes, count):
             share = 100 * count[1] / count.sum()
             warn(
                 f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
-                f"of the samples. Set pos_label={labels[0]!r} if the rarer label is positive, "
-                f"else pos_label={labels[1]!r}. Estimators inside a VotingClassifier "
-                "or similar get the sorted labels as 0 and 1: there, set pos_label to 0 or 1"
+                f"of the samples. Set pos_label={labels[0]!r} if the rarer label is positive, else "
+                f"pos_label={labels[1]!r}. Inside a VotingClassifier or similar, labels are "
+                f"numbered: there, set pos_label=0 for {labels[0]!r}, or 1 for {labels[1]!r}"
             )
         return labels[1]
     place = 0 if first_is_rare else 1
