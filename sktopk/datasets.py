@@ -113,9 +113,9 @@ def make_long_tail(
     .. math::
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
-    where n_c is the new size of class c; the C classes are sorted. The first class has `factor`
+    where n_c is the new size of class c. The C classes are sorted, and the first has about `factor`
     times as many samples as the last. With :math:`m_c` samples of class c in y, :math:`n_{\max}` is
-    :math:`\min_c m_c\, \mathrm{factor}^{c / (C - 1)}`, as in the long-tailed CIFAR data of [1]_.
+    :math:`\min_c m_c\, \mathrm{factor}^{c / (C - 1)}`. CIFAR has such a long-tailed version [1]_.
 
     Parameters
     ----------

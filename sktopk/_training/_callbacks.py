@@ -57,9 +57,9 @@ class Validation(Callback):
     After `patience` epochs without improvement, training stops, and the best epoch is kept. Without
     `patience`, the last epoch is kept, or the best if it is better by over two standard errors.
 
-    ``values(net)`` returns three arrays and the mean loss or None. For each held-out sample, the
-    arrays have a value (larger is better), the sample weight and the number of its cluster.
-    Samples of a cluster are equal or belong together: the standard error counts them as one.
+    ``values(net)`` returns ``(value, weight, cluster, loss)``: three arrays with one entry for each
+    held-out sample, and the mean loss or None. The validation score is the weighted mean of
+    `value`. The standard error treats all samples with the same number in `cluster` as one.
     """
 
     def __init__(self, values, patience):
@@ -124,7 +124,7 @@ def kept_epoch(callbacks, history):
 
 
 def without_old_best(callbacks):
-    """Return the callbacks for a later `partial_fit`: those that do not load the best weights."""
+    """Return `callbacks` without those that could load weights from before this `partial_fit`."""
     loading = EarlyStopping, Checkpoint
     kept = [each for each in callbacks if not (isinstance(each[1], loading) and each[1].load_best)]
     if len(kept) < len(callbacks):
@@ -133,10 +133,10 @@ def without_old_best(callbacks):
 
 
 def check_what_is_read(callbacks, has_val, is_fit):
-    """Raise ValueError if a callback scores minibatches, or held-out samples that do not exist.
+    """Raise ValueError if a callback of skorch cannot compute its score.
 
-    Otherwise, skorch would record nothing. `has_val` says whether samples are held out. Only warn
-    in `partial_fit`, which holds out no samples, because the network keeps its callbacks.
+    Scores of minibatches are not available, except the training loss. Scores of held-out samples
+    need `has_val=True`. In `partial_fit`, which holds out no samples, they cause only a warning.
     """
     for _, each in callbacks:
         kind = type(each).__name__
@@ -156,7 +156,7 @@ def check_what_is_read(callbacks, has_val, is_fit):
 def has_monitored(callback, net, has_val, is_fit):
     """Return whether the history has the entry that a callback of skorch monitors.
 
-    If the entry is missing, raise ValueError in `fit`. `partial_fit` skips the callback (False).
+    If the entry is missing, `fit` raises ValueError, and `partial_fit` skips the callback.
     """
     monitor, last = getattr(callback, "monitor", None), net.history[-1]
     is_plateau = getattr(callback, "policy_", None) is torch.optim.lr_scheduler.ReduceLROnPlateau

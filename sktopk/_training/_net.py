@@ -149,8 +149,8 @@ class Net(NeuralNetClassifier):
     def rows(self, X, resident=False):
         """Wrap X in `Rows`: tensors, or sparse rows if these make the first layer faster.
 
-        `Rows` are returned as they are. `resident` is True in training. A user's callback that
-        reads minibatches gets dense samples.
+        If X is a `Rows`, it is returned unchanged. `resident` is True for training samples. They
+        are dense if a user's callback reads minibatches.
         """
         if isinstance(X, Rows):
             return X

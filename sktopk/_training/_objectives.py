@@ -25,7 +25,7 @@ LABEL_SMOOTHING = 0.1
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums and means of training weights in float64, per network (or per list of samples)."""
+    """Sums and means of the weights of training samples, per network (or per list of `Lists`)."""
 
     weight: torch.Tensor  # sum of the weights of each class: (n_classes, n_members)
     mean: torch.Tensor  # mean of the positive weights of each class: (n_classes, n_members)
@@ -124,10 +124,8 @@ class SampleLoss(Objective):
 class CrossEntropy(Objective):
     r"""Cross-entropy of :math:`\alpha s + \tau \log \pi`, with label smoothing.
 
-    Here s are the scores and :math:`\pi` the class frequencies in training or `class_counts`.
-    :math:`\alpha` is 1, or the scale of cosines in the loss that is mixed with this cross-entropy.
-    :math:`\tau` is 0, unless that loss corrects for class frequencies. Label smoothing then raises
-    the scores of rare classes, and the accuracy on long tails (benchmarks/results/label_tasks.md).
+    Here s are the scores. :math:`\pi` are the class frequencies in `class_counts`, or else in the
+    training set. :math:`\alpha` is `scale`, and :math:`\tau` is `tau`.
     """
 
     def __init__(self, scale=1.0, tau=0.0, class_counts=None):
@@ -165,7 +163,7 @@ class TwoClassCrossEntropy(Objective):
 def proportional(positive, totals):
     """Return factors for sample weights, so that classes are weighted as in the training set.
 
-    If a minibatch has both classes, the sum of its weights times factors is about 1.
+    If a minibatch has both classes, its weights multiplied by these factors sum to about 1.
     """
     n_samples, n_positives = positive.shape[1], positive.sum(1)
     # Estimate the weight of each class in the minibatch: its number of samples times `totals.mean`.
@@ -183,17 +181,16 @@ class TopLoss(Objective):
 
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
 
-    where :math:`N_c` is the total weight of class c in the training set, and :math:`W_c` is the
-    weight of its hard examples or new samples in the minibatch. The threshold is exact if it is the
-    score of a hard example, else an estimate of the same quantile. The loss omits hard examples.
+    where :math:`N_c` is the total weight of class c in the training set. :math:`W_c` is its total
+    weight among the hard examples or among the new samples. The loss omits hard examples.
 
     Each minibatch recomputes the scores of the hard examples, so that the gradient is correct
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). With groups, there are no hard examples.
 
-    `threshold` is one of :mod:`sktopk.losses`, or a function of scores, mask of the positives and
-    weights that returns a scalar with a gradient. Hard examples are the `n_hard` samples with the
-    highest scores among those that determine the threshold. If these are positives, the lowest
-    scores are taken. `hardest` has the positions of hard examples in the last call.
+    `threshold` is one of :mod:`sktopk.losses`, or a function with arguments scores, mask of the
+    positives and weights that returns a scalar with a gradient. The next hard examples are the
+    `n_hard` samples with the highest scores among those that determine the threshold (the lowest,
+    if only positives determine it). `hardest` has their positions in the last minibatch.
     """
 
     compares = True
@@ -260,7 +257,7 @@ class TopLoss(Objective):
 
 
 def in_training_set(weight, positive, n_fresh, totals):
-    """Return the weight of each sample in the threshold (formula in :class:`TopLoss`)."""
+    """Return sample weights that sum to the class totals of the training set (see `TopLoss`)."""
     of_class = weight * torch.stack([~positive, positive])
     new, hard = of_class.tensor_split([n_fresh], dim=2)
     there, missing = new.sum(2), totals.weight - hard.sum(2)
@@ -407,12 +404,10 @@ def name_of(loss):
 
 
 class Mixture(Objective):
-    r"""Weighted mean of the estimator's loss and of a cross-entropy of the same scores.
+    """Weighted mean of the estimator's loss and of a cross-entropy of the same scores.
 
-    .. math::
-        (1 - \lambda) L(f) + \lambda L_{CE}(f)
-
-    `named` is L, and `share` is lambda. Only L uses hard examples of earlier minibatches.
+    The loss `named` has the weight ``1 - share``, and `cross_entropy` has the weight `share`. Only
+    `named` uses hard examples of earlier minibatches.
     """
 
     def __init__(self, named, cross_entropy, share):

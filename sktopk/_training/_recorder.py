@@ -19,7 +19,7 @@ _stream = cache(torch.cuda.Stream)
 
 
 def can_record(net, batches):
-    """Return whether each step runs the same operations on the GPU, and no code of the user."""
+    """Return whether all steps run the same operations on the GPU, and no code of the user."""
     layers = list(net.module_.modules())
     return (
         batches.rows.resident
@@ -43,9 +43,8 @@ class Recorder:
     """Makes training steps, records them as CUDA graphs, and replays them.
 
     For a small network, the GPU computes the operations of a step in about a tenth of the time that
-    Python needs to start them. A graph starts all operations at once. It always uses the same
-    memory, to which each minibatch is copied. Minibatches of another shape and changed parameters
-    of the optimizer need another graph. A changed learning rate does not.
+    Python needs to start them. A graph starts all operations at once, and reads each minibatch from
+    the same memory. Changed shapes, betas, eps or weight decay need a new graph.
     """
 
     def __init__(self, net, batches):

@@ -47,7 +47,7 @@ def scores_of(net, X):
 def scores_by_fold(net, X, encoded=None):
     """Yield (slice of samples, scores) for each fold of a `HeldOut`, see `scores_of`.
 
-    `encoded` is None or the encoded `Rows` of all samples, which is faster for folds of equal size.
+    `encoded` is None or the encoded `Rows` of all samples, which are used if this is faster.
     """
     sizes = [own.stop - own.start for own, members in X.parts for _ in members]
     if encoded is None or len(sizes) * max(sizes) > 2 * sum(sizes):
@@ -89,9 +89,9 @@ def concatenated(chunks, X):
 
 
 def loss_of(net, scores, target, weight, totals):
-    """Return the mean loss of samples with target >= 0, and restore the random generator.
+    """Return the mean loss of all samples except those with an unknown label (target -1).
 
-    `scores` has shape (n_samples, n_outputs). `totals` has the `Totals` of the training samples.
+    `totals` has the `Totals` of training. The state of the loss's random generator is restored.
     """
     objective, known = net.criterion_, target >= 0
     noise = objective.generator

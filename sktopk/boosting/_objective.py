@@ -37,9 +37,9 @@ def objective(
 
     where L is the `loss` of the scores s, and h_L is its `hessian`. The log loss has the gradient
     g', the Hessian h' and the weight a, which is `log_loss_share`. L ranks only samples near its
-    threshold, and is mixed with the log loss to also rank all others. If L corrects for class
-    frequencies, the log loss does, too. The factor c scales L to the gradient size of the log loss.
-    If a < 1, h is at least 0.001 times its mean, times the sample weight over the mean weight.
+    threshold, and the log loss ranks all others. If L corrects for class frequencies, the log loss
+    does, too. The factor c scales L to the gradient size of the log loss. If a < 1, h is at least
+    ``0.001 * mean(h) * w / mean(w)``, where w is the sample weight.
 
     LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
     add ``initial_score(y)`` to predictions. With several classes, pass ``np.tile(initial_score(y),
@@ -54,12 +54,12 @@ def objective(
     log_loss_share : float, default=0.6
         Weight a of the log loss, in [0, 1]. The loss L has the weight 1 - a.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Second derivative by each score, for boosting. "gradient" uses :math:`|\partial_i L|` in its
-        place, "curvature" :math:`|\sum_j \partial_i \partial_j L \, \mathrm{sign}(\partial_j L)|`,
-        which is an upper bound for accuracy-at-the-top losses. "auto" is "gradient" if the second
-        derivatives are 0 or not available, and "curvature" otherwise.
+        Formula for h_L, the second derivatives of L for boosting. "gradient" is
+        :math:`|\partial_i L|`. "curvature" is :math:`|\sum_j \partial_i \partial_j L \,
+        \mathrm{sign}(\partial_j L)|`. "auto" is "gradient" if the second derivatives are 0 or not
+        available, and "curvature" otherwise.
     **loss_params
-        Parameters of `loss`, such as ``k=100``. `class_counts` is computed from the labels.
+        Parameters of `loss`, such as ``k=100``. By default, `class_counts` is computed from labels.
 
     Returns
     -------
@@ -252,7 +252,7 @@ def initial_score(
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
         s_c = \log n_c - \frac{1}{K} \sum_{b=1}^K \log n_b
 
-    The first formula is for two classes, the second for K. n is the total weight of a class.
+    where n_c is the total weight of class c. The first formula is for two classes.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def initial_score(
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        Score of label 1, or of each class. A class without samples counts as if it had half of one.
+        Score of label 1, or of each class. A class without samples counts as half a sample.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Return full names of all types in an archive. Reject calls of types not in `constructed`."""
+    """Return the full names of all types in an archive, which may call only `constructed` types."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())

@@ -32,7 +32,7 @@ def check_and_reset(loaded):
 
 
 def writable(estimator):
-    """Return an estimator that skops can write: without metadata requests and Boolean keys."""
+    """Return an estimator that skops can write: no metadata requests, no dicts with bool keys."""
     within = [*_within(estimator)]
     keys = {type(key) for value in within if isinstance(value, dict) for key in value}
     if any(isinstance(value, MetadataRequest) for value in within):

@@ -94,8 +94,9 @@ def accuracy_at_top_loss(
         Class labels in {0, 1}.
     threshold : callable
         A :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
-        ``threshold(scores, positive, weight)``. With `groups`, the function also gets their numbers
-        g, and returns ``max(g) + 1`` thresholds. NaN and inf scores of weight 0 become 0.
+        ``threshold(scores, positive, weight)``. With `groups`, the function gets a fourth argument
+        g, the group index of each sample, and returns ``max(g) + 1`` thresholds. For samples of
+        weight 0, scores of NaN and infinity are replaced by 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The kind of error that the loss counts. A dict sets the weights of both kinds, such as
         ``{"false_positives": 0.1, "false_negatives": 0.9}``.

@@ -111,8 +111,8 @@ def _zeros(count, *shape, like):
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     """Return the `SubsetSums` of the classes. A subset has the weight exp(sum of scores / scale).
 
-    `head` has the scores of top and middle, descending; the k-th score is finite. `left_out` has
-    the classes of top and middle, and the label. `rest_inclusion` needs `keep_rest=True`.
+    `head` has the 2k largest scores (or all) except the label's, descending. The k-th is finite.
+    `left_out` has the classes of `head`, and the label. `rest_inclusion` needs `keep_rest=True`.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -145,8 +145,9 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
 def head_inclusion(sums):
     """Return P_k(j) and P_(k-1)(j): the probabilities that a k- and a (k-1)-subset contain class j.
 
-    Class j is top or middle. The adjoint of the product of factors yields one of the two as a sum
-    of positive terms. The other follows: P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
+    Class j is one of the k best classes (top) or of the next k (middle). Derivatives of the sums
+    yield 1 - P_k(j) in top and P_(k-1)(j) in middle, without cancellation. The other probability
+    follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), see the module docstring.
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -171,8 +172,9 @@ def head_inclusion(sums):
 def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    P_k(j) is the probability that a k-subset has class j. With y_(i+2) for y_(i+1), the sum is
-    P_(k-1)(j). The sum is stable: the odds o_j in the rest are < 1, and y decreases from y_1 = 1.
+    P_k(j) is the probability that a k-subset has class j, which is not among the 2k best classes.
+    With y_(i+2) instead of y_(i+1), the sum is P_(k-1)(j). It is stable, because y decreases from
+    y_1 = 1, and the odds o_j = e_j sigma_(k-1) / sigma_k are below 1 (see the module docstring).
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])

@@ -53,7 +53,7 @@ class OneGroup:
         return (self.sum(positive) > 0) & (self.sum(negative) > 0)
 
     def mean(self, value, gradient, batch):
-        """Return the mean of `value` over groups with both classes, and its gradient."""
+        """Return the mean of the losses `value` over groups with both classes, and its gradient."""
         return value, gradient
 
     def sort(self, key):
@@ -61,7 +61,7 @@ class OneGroup:
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """Return an index of the samples in the mask. Without groups, it selects all samples."""
+        """Return an index of the samples in `mask`. `OneGroup` returns all samples instead."""
         return slice(None)
 
     def with_again(self, rows):
@@ -75,7 +75,7 @@ class OneGroup:
         return torch.cat([values[..., :1], values[..., :-1]], -1)
 
     def before(self, place):
-        """Return the position before `place` in the group; the first position stays the same."""
+        """Return the positions `place - 1`, or `place` at the first position of a group."""
         return (place - 1).clamp(min=0)
 
     def within(self, values):
@@ -83,12 +83,12 @@ class OneGroup:
         return values.cumsum(-1)
 
     def after(self, values):
-        """Return for each value the sum of the later values in the group, added from the end."""
+        """Return for each value the sum of all later values in its group; 0 for the last value."""
         sums = values.flip(-1).cumsum(-1).flip(-1)
         return torch.cat([sums[..., 1:], torch.zeros_like(sums[..., :1])], -1)
 
     def last(self, mask):
-        """Return the last position of the mask that is true. All earlier positions must be true."""
+        """Return each group's last position where `mask` is True: True must precede False."""
         return (self.start + self.sum(mask.long()) - 1).clamp(min=0)
 
     def least(self, values):
@@ -121,7 +121,7 @@ class Groups(OneGroup):
         return least.scatter_reduce(0, self.codes, values, "amax")
 
     def first(self, mask):
-        """Return the index of each group's first sample in the mask (if none, the last index)."""
+        """Return the index of each group's first sample in `mask`, or `len(mask) - 1` if none."""
         rows = mask.nonzero().squeeze(1)
         last = rows.new_full((self.n_groups,), len(mask) - 1)
         return last.scatter_reduce(0, self.codes[rows], rows, "amin")

@@ -125,7 +125,7 @@ def from_largest(scores, k=1):
 
 
 def check_once(name):
-    """Raise an error if a backward pass prepares second derivatives (``create_graph=True``)."""
+    """Raise an error for ``create_graph=True``: second derivatives are not implemented."""
     # torch's `once_differentiable` raises only if the incoming gradient requires a gradient.
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise RuntimeError(f"{name} can be differentiated once only: omit create_graph=True")

@@ -8,8 +8,8 @@ def topk_distribution_loss(scores, target, *, loss, k, **params):
         L(s, y) = \frac{\sum_i p_i L_{k_i, \tau_i}(s, y)}{\sum_i p_i},
         \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
 
-    `k` is the dict {k_i: p_i}. `params` are other parameters of the function `loss`. If tau is one
-    of them, all terms divide the scores by the same number :math:`k_{\max} \tau`.
+    `k` is the dict {k_i: p_i}, with maximum :math:`k_{\max}`. `params` are other parameters of the
+    function `loss`. If tau is one of them, all terms divide scores by :math:`k_{\max} \tau`.
     """
     check_k_distribution(k)
     total, value = sum(k.values()), 0.0

@@ -29,7 +29,7 @@ class NamedLoss(NamedTuple):
     draws: bool = False  # whether the function draws noise
 
     def prior_factor(self, params):
-        """Return the factor of the log class frequencies that the function adds to the scores."""
+        """Return c if the loss adds c times the log class frequencies to the scores, else 0."""
         # In smooth losses, tau is a temperature, and the factor is 1.
         return float(self.log_prior and (1.0 if "tau" in self.params else params["tau"]))
 
@@ -100,7 +100,7 @@ def named_like(loss):
 
 
 def params_with(loss, params):
-    """Return the default parameters of a loss, updated by its own parameters, then by `params`."""
+    """Return a dict of all parameters: from `params`, else stored in the loss, else defaults."""
     if isinstance(loss, partial):
         return params_with(loss.func, loss.keywords | params)
     own = vars(loss) | dict(loss.named_buffers()) if isinstance(loss, nn.Module) else {}
