@@ -26,8 +26,8 @@ class StratifiedBatchSampler:
       with m positives each. Each negative is in one batch. Positives are used repeatedly, each time
       in a new order. A batch may contain the same positive twice.
 
-    Each loop over the sampler is one epoch. Batch sizes differ by at most one. The default numbers
-    are those of [1]_. Pass the sampler to a torch ``DataLoader`` as ``batch_sampler``.
+    A loop over the sampler is an epoch. Batch sizes differ by at most one. ``DataLoader`` takes the
+    sampler as ``batch_sampler``. The default `batch_size` and `min_positives` are from [1]_.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class StratifiedBatches(StratifiedBatchSampler):
 
 
 def evenly(rows, fold, generator):
-    """Return the rows in random order. If `fold` is given, spread each fold evenly in the order."""
+    """Return `rows` in random order. With `fold`, each fold is spread evenly over this order."""
     rows = rows[torch.randperm(len(rows), generator=generator)]
     if fold is None:
         return rows
@@ -164,11 +164,11 @@ class ShuffledBatches:
 
 
 class GroupBatches:
-    """Shuffled minibatches of whole groups, or of parts of groups that exceed `batch_size`.
+    """Shuffled minibatches of whole groups. Groups larger than `batch_size` are cut into parts.
 
-    A minibatch contains either whole groups, or parts of at most `n_joined` different large groups.
-    `n_joined` is at most ten. It is lower if parts would have under ``2 * min_positives`` samples.
-    `n_parts` has the number of parts of each group (0 for a group without samples).
+    A minibatch has either whole groups, or one part each of up to `n_joined` large groups.
+    `n_joined` is at most 10, and less if a part would have under ``2 * min_positives`` samples.
+    `n_parts` is an array: 1 for a whole group, 0 for an empty group, else the number of parts.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):

@@ -33,7 +33,7 @@ class Ranking:
 
     A block has `count` samples in random order. Each sample has a weight w and a value v, such as 1
     for positives and 0 for negatives. `weight`, `value` and `negative` are the sums of w, w v and
-    w (1 - v) in each block. Unless ties are "expected", all samples of a block have equal values.
+    w (1 - v) in each block. Unless `ties` is "expected", all samples of a block have the same v.
     """
 
     weight: np.ndarray
@@ -44,7 +44,7 @@ class Ranking:
 
     @classmethod
     def of(cls, y_true, y_score, pos_label, sample_weight, *, ties="expected", groups=None):
-        """Return the ranking of labeled samples. Warn if `y_score` looks reversed or has labels."""
+        """Rank labeled samples. Warn if `y_score` looks reversed or holds predicted labels."""
         if isinstance(y_true, cls):  # `top_score` passes a ranking instead of labels
             return y_true
         positive = is_positive(y_true, pos_label)
@@ -54,7 +54,7 @@ class Ranking:
 
     @classmethod
     def from_values(cls, value, y_score, sample_weight=None, *, ties="expected", groups=None):
-        """Return the ranking of samples with numeric values. Omit samples of weight 0."""
+        """Return the ranking of samples, each with a numeric `value`. Omit samples of weight 0."""
         check_option(ties, "ties", TIES)
         n_samples, value = len(value), value.astype(np.float64)
         y_score = check_score(y_score, n_samples)
@@ -94,7 +94,7 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Return total value and weight of the `k` best samples of all groups, and k per group."""
+        """Select `k` best samples per group. Return total value, total weight, and k per group."""
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1
@@ -112,7 +112,7 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return, for each j, the total weight and the expected value of the j best samples."""
+        """Return the total weight and the expected total value of the 0, 1, 2, ... best samples."""
         # Samples with equal scores get equal weights, so that their order has no effect.
         selected = np.append(0.0, np.cumsum(np.repeat(self.weight / self.count, self.count)))
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
@@ -149,7 +149,8 @@ def warn_of_few(score, k, n, what):
 def warn_of_scores(y_true, y_score, positive, always=False):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
-    If the positives have the larger label, their ranks are checked only if `always` is True.
+    By default, ranks are checked only if the positives have the smaller of the two labels: then
+    `y_score` may be the scores of the larger label. With `always`, ranks are always checked.
     """
     y_true = np.asarray(on_host(y_true, "y_true")).ravel()
     y_score = np.asarray(on_host(y_score, "y_score"))
@@ -186,7 +187,7 @@ def undefined(score, reason):
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Return checked sample weights, or ones for None. Errors call the weighted array `of`."""
+    """Return checked sample weights, or ones for None. `of` names the weighted array in errors."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")

@@ -13,10 +13,8 @@ from sktopk._common._warnings import warn
 from ._ranking import TIES
 from ._topk import LabelRanks
 
-# Maximum number of scores per chunk of samples: 128 MiB of float32.
-_MOST_SCORES = 1 << 25
-# Methods that return scores, most preferred first.
-METHODS = "decision_function", "predict_proba"
+_MOST_SCORES = 1 << 25  # per chunk of samples: 128 MiB of float32
+METHODS = "decision_function", "predict_proba"  # that return scores, most preferred first
 
 
 class Scorer(BaseEstimator):
@@ -95,7 +93,7 @@ class TopKScorer(Scorer):
 
 
 def label_ranks(estimator, X, y, sample_weight=None):
-    """Return the `LabelRanks` of a fitted classifier. Scores of large X are computed in chunks."""
+    """Return the `LabelRanks` of labels y by a classifier's scores. Large X is scored in chunks."""
     classes = getattr(estimator, "classes_", ())
     n_rows = max(1, _MOST_SCORES // max(1, len(classes)))
     if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
@@ -119,7 +117,7 @@ def no_classifier(estimator):
 
 
 def attribute_of(estimator, name):
-    """Return an attribute of a classifier or of the classifier in a pipeline or search, or None."""
+    """Return an attribute of a classifier, also inside a pipeline or search. None if missing."""
     while estimator is not None and not hasattr(estimator, name):
         steps = getattr(estimator, "steps", None)
         inner = getattr(estimator, "best_estimator_", None)

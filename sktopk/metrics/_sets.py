@@ -168,7 +168,7 @@ def predict_sets(estimator, X, groups=None):
 
 
 def covered_rows(y_true, y_set, labels):
-    """Return the mask of covered samples, the column of each label, and the checked `y_set`."""
+    """Return a mask of sets with the true label, the labels' columns, and the checked `y_set`."""
     y_set = check_sets(y_set)
     code = columns_of_labels(y_true, labels, y_set.shape, "y_set")
     if hasattr(y_set, "indptr"):

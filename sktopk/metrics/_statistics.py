@@ -41,7 +41,7 @@ class PairedDifference(NamedTuple):
         return float(self.mean == 0)
 
     def until_conclusive(self, confidence, margin):
-        """Estimate how many more runs, or which multiple of samples, give a conclusive verdict."""
+        """Estimate how many more runs, or how many times the samples, make a verdict conclusive."""
         half_width = self.half_width(confidence)
         if verdict_of(self.mean, half_width, margin) != INCONCLUSIVE:
             return 0.0, 1.0
@@ -79,7 +79,7 @@ def verdict_of(difference, half_width, margin):
 
 
 def best_runs(cv_results, param, metric):
-    """Return a dict that maps each value of `param` to the fold scores of its best setting."""
+    """Return a dict from each value of `param` to the fold scores of its best search candidate."""
     if param not in cv_results:
         known = [key for key in cv_results if key.startswith("param_")]
         raise ValueError(f"param must be one of {known}; got {param!r}")

@@ -136,7 +136,7 @@ def enrichment_factor_score(
     ties: str = "expected",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the precision of the best samples, divided by the share of positives in all samples.
+    r"""Compute the precision among the top samples, divided by the overall share of positives.
 
     .. math::
         \mathrm{EF} = \frac{1}{k} \sum_i w_i y_i a_i \Big/
@@ -150,7 +150,7 @@ def enrichment_factor_score(
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     fraction : float
         Share f of the samples to select, in (0, 1]. Their total weight k is rounded up to an
-        integer or, if the mean sample weight is below 1, to a multiple of the mean sample weight.
+        integer. If the mean weight is below 1, k is rounded up to a multiple of it instead.
 
     Returns
     -------
@@ -276,8 +276,8 @@ def positives_at_top_score(
     .. math::
         \frac{\sum_i w_i y_i [s_i > s^-_{[k]}]}{\sum_i w_i y_i}
 
-    where :math:`s^-_{[k]}` is the k-th largest score of a negative. The method TopPushK uses this
-    threshold, and the method DeepTopPush uses k = 1 [1]_.
+    where :math:`s^-_{[k]}` is the k-th largest score of the negatives. The method TopPushK uses
+    this threshold, and the method DeepTopPush uses k = 1 [1]_.
 
     Parameters
     ----------

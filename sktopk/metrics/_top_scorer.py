@@ -63,9 +63,9 @@ def make_top_scorer(
     "bedroc"                                              alpha, ties
     ===========================  =======================  ==========================
 
-    Two metrics exist only as scorers. "partial_auc_log" (left formula) is the mean of the true
-    positive rate (TPR) over the logarithm of the false positive rate. The false positive rate goes
-    from a = `min_fpr` (default 1e-5) to b = `max_fpr` (default 0.05).
+    Two metrics exist only as scorers. "partial_auc_log" (left formula) is the mean true positive
+    rate (TPR) for false positive rates between a = `min_fpr` (default 1e-5) and b = `max_fpr`
+    (default 0.05). The mean is taken on a logarithmic scale of the false positive rate.
 
     "auc_at_quantile" (right formula) is the mean precision [1]_ for shares :math:`\tau` from 0 to
     :math:`\alpha` = `quantile`. :math:`P(\tau)` is the precision among the share :math:`\tau` of
@@ -181,7 +181,7 @@ class TopScorer(Scorer):
 
 
 def positive_scores(estimator, X, pos_label=None, methods=METHODS):
-    """Return the positive label of a classifier and its scores, or (None, None) for one class."""
+    """Return the positive label and its scores, or (None, None) if there is only one class."""
     classes, y_score = predict_scores(estimator, X, methods)
     if len(classes) > 2:
         raise ValueError(f"estimator must have two classes; got {len(classes)} from {estimator!r}")
@@ -201,7 +201,7 @@ def positive_scores(estimator, X, pos_label=None, methods=METHODS):
 
 
 def scores_of_class(y_score, place):
-    """Return the scores of the class with index `place` among two classes."""
+    """Return the scores of the first (`place` = 0) or second class from scores of two classes."""
     if y_score.ndim == 2:
         return y_score[:, place]
     return -1.0 * y_score if place == 0 else y_score  # unsigned integers have no negative

@@ -11,8 +11,7 @@ from sktopk._common._scalars import check_nonnegative, check_option, check_order
 
 from ._ranking import TIES, check_true, row_weights, undefined
 
-# Number of scores per chunk. A chunk of about 1 MB of float32 fits into the processor's cache.
-_CHUNK_SIZE = 2**18
+_CHUNK_SIZE = 2**18  # scores per chunk: about 1 MB of float32, to fit into the processor's cache
 
 
 def topk_accuracy_score(
@@ -174,7 +173,7 @@ class LabelRanks:
 
     @classmethod
     def from_chunks(cls, y_true, chunks, shape, labels=None, sample_weight=None):
-        """Return the ranks of the labels. `chunks` yields parts of a score matrix of `shape`."""
+        """Return the ranks of the labels in a score matrix. `chunks` yields blocks of its rows."""
         n_classes, code = shape[1], columns_of_labels(y_true, labels, shape)
         sample_weight = row_weights(sample_weight, len(code))
         column, counts, start = np.where(code < n_classes, code, 0), [], 0
@@ -254,7 +253,7 @@ def _check_scores(y_score):
 
 
 def columns_of_labels(y_true, labels, shape, of="y_score"):
-    """Return the column of each label (>= n_classes if unknown). Errors call the array `of`."""
+    """Return each label's column in the array named `of`, or a number >= n_classes if unknown."""
     y_true, (n_samples, n_classes) = check_true(y_true), shape
     _check_n_rows(len(y_true), n_samples, of)
     labels = _check_labels(labels, y_true, n_classes, of)

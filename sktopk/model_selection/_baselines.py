@@ -91,7 +91,7 @@ def other_baselines(estimator, n_classes, X, y):
 
 
 def last_step(estimator):
-    """Return the last step of nested pipelines, and its prefix such as "clf__" ("" for none)."""
+    """Return the parameter prefix (such as "" or "clf__") and the last step of nested pipelines."""
     prefix = ""
     while isinstance(estimator, Pipeline):
         name, estimator = estimator.steps[-1]
@@ -100,7 +100,7 @@ def last_step(estimator):
 
 
 def with_pos_label(estimator, scorer, estimators, y):
-    """Return the scorer and the dict of estimators, all with the same positive label."""
+    """Return the scorer and dict of estimators. One common label replaces ``pos_label=None``."""
     models = [scorer, estimator, *estimators.values()]
     names = [f"{last_step(each)[0]}pos_label" for each in models]
     params = [getattr(each, "get_params", dict)() for each in models]
@@ -166,7 +166,7 @@ def as_pandas(X):
 
 
 def with_short_indices(X):
-    """Return X. If X is sparse and not too large, its indices get type int32, which trees need."""
+    """Return X. Indices of sparse X become int32, which trees need, if they are small enough."""
     if issparse(X) and X.indices.dtype != np.int32 and max(*X.shape, X.nnz) < 2**31:
         X = X.copy()
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
@@ -174,7 +174,7 @@ def with_short_indices(X):
 
 
 class DenseNumbers(TransformerMixin, BaseEstimator):
-    """Convert X to a dense array. Columns of NaN become zeros, because boosting fails for them."""
+    """Make X dense. Columns of only NaN in `fit` become zeros, because boosting fails for them."""
 
     def fit(self, X, y=None):
         self.empty_ = np.isnan(self._dense(X)).all(axis=0)

@@ -61,19 +61,19 @@ def compare_losses(
     In each fold, every model uses the setting from `grid` with the best score on a held-out quarter
     of the training samples. The model is refitted to all training samples, and scored on the test
     samples. All models share folds and seeds. The best loss is compared with the best baseline.
-    This baseline looks slightly better than it is, because the same scores select it. Baselines:
+    The comparison slightly favors this baseline, because the test scores also select it. Baselines:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. The result's `omitted` says which are omitted.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). The threshold of "weighted_cross_entropy"
-      is tuned for two classes without `sample_weight`, if `scoring` uses predicted labels ("f1").
+      "weighted_cross_entropy" (balanced class weights). The threshold of this last loss is tuned
+      if y has two classes, `scoring` uses predicted labels ("f1") and `sample_weight` is None.
 
     Parameters
     ----------
     estimator : classifier or pipeline
         A TopKClassifier, or a pipeline that contains one: each name in `losses` replaces its loss.
-        Any other classifier is compared under its class name (for a pipeline, of the last step).
+        Any other classifier gets the name of its class (for a pipeline, of the last step's class).
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -82,8 +82,8 @@ def compare_losses(
         Class labels.
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
-        with the k of the TopKClassifier. A model with ``pos_label=None`` gets the `pos_label` of
-        `scoring`, if it is a scorer of sktopk that has one, or else the `pos_label` of `estimator`.
+        with the k of the TopKClassifier. For two classes, a model with ``pos_label=None`` gets the
+        `pos_label` of `scoring`. If `scoring` has none, the model gets that of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
@@ -290,7 +290,7 @@ def _with_loss(estimator, prefix, loss):
 
 
 def candidates_of(estimators, grid):
-    """Return a dict that maps each name to a list of settings. A setting is a parameter dict."""
+    """Return a dict that maps each estimator's name to a list of parameter dicts to try."""
     if grid is None:
         return {name: [{}] for name in estimators}
     grid = {} if grid == "default" else grid

@@ -24,12 +24,11 @@ from sktopk._common._scalars import check_random
 from sktopk._estimators.decisions._any_classifier import weight_name
 from sktopk._training._net import DivergedError
 
-# This share of the training samples is held out to select settings and thresholds.
-VALIDATION_SHARE = 0.25
+VALIDATION_SHARE = 0.25  # of the training samples, held out to select settings and thresholds
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
-    """Return a list of (repeat, fold, seed, train, test, split). Equal splits get equal `split`."""
+    """Return (repeat, fold, seed, train, test, split) per fold. Equal splits share one `split`."""
     seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
         cv = list(cv)  # an iterator would be empty for the second seed
@@ -90,7 +89,7 @@ class Run(NamedTuple):
 
 
 def do_run(run, rows, scorer):
-    """Select a setting, fit and score it. Return a dict of results, and warnings of the fit."""
+    """Select a setting. Return a dict of results, and the warnings of its final fit and score."""
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
     train, test = rows.take(run.train), rows.take(run.test)

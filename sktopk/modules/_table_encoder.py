@@ -11,8 +11,7 @@ from torch import Tensor, nn
 # n_encoded="auto": at most 128 bins in total, and no bins for more than 64 numerical columns.
 _AUTO_BINS = 128
 _AUTO_COLUMNS = 64
-# Quantiles are computed from at most this number of samples.
-_SAMPLED = 20_000
+_SAMPLED = 20_000  # maximum number of samples for quantiles
 # Scaled values are first clipped to [-FAR, FAR], because the smooth clip squares the values.
 FAR = 1e6
 _MIN_BIN_WIDTH = 1e-6
@@ -46,8 +45,9 @@ class TableEncoder(nn.Module):
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
         Maps each categorical column's index to its number n of categories. Categories 0 to n - 1
-        are one-hot encoded, with ``n ** -0.5`` instead of 1. Negative values count as 0, which in
-        estimators is the missing or most frequent category. Other values are encoded as zeros.
+        are one-hot encoded, with ``n ** -0.5`` instead of 1. Larger values and NaN become zeros.
+        Negative values count as category 0. In estimators, this is the category of missing values
+        or, without missing values in `fit`, the most frequent category.
     dtype : torch.dtype, default=None
         Data type of `center`, `scale` and the encoding. None means torch's default.
 
@@ -63,13 +63,13 @@ class TableEncoder(nn.Module):
     missing_column : Tensor of shape (n_indicators,)
         Buffer: indices of the columns with a missing-value indicator.
     category_column, category_value, category_scale : Tensor of shape (sum of n_categories,)
-        Buffers: ``(x[..., category_column] == category_value) * category_scale`` is the encoding.
+        Buffers. One-hot encoding: ``(x[..., category_column] == category_value) * category_scale``.
 
     Notes
     -----
     Missing numerical values (NaN) are replaced by the median of the column. Infinite values are
-    clipped. Before :meth:`from_data`, columns are clipped but not scaled. The first and last bin
-    end at the extreme values of X in :meth:`from_data`. In [1]_, both are unbounded.
+    clipped. Before :meth:`from_data`, columns are clipped but not scaled. In [1]_, the first and
+    last bin are unbounded. Here, they end at the smallest and largest value in :meth:`from_data`.
 
     References
     ----------
@@ -156,7 +156,7 @@ class TableEncoder(nn.Module):
         Raises
         ------
         ValueError
-            If X does not have `n_features` columns or has no samples, or for wrong weights.
+            If X or `sample_weight` has a wrong shape, X is empty, or a weight is not in [0, inf).
         """
         if X.dim() != 2 or X.shape[1] != self.n_features or len(X) == 0:
             raise ValueError(
@@ -210,7 +210,7 @@ class TableEncoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the encoding (..., n_outputs) of samples x of shape (..., n_features).
 
-        The encoding has clipped columns, bins, missing-value indicators and categories, in order.
+        The encoding has, in this order: clipped columns, bins, missing indicators and categories.
         """
         if x.shape[-1:] != self.center.shape:
             raise ValueError(f"x must have shape (..., {self.n_features}); got {tuple(x.shape)}")
@@ -232,7 +232,7 @@ class TableEncoder(nn.Module):
 
 
 def spread_rows(n_rows, most):
-    """Return the indices of at most `most` rows: one random row of each of several equal parts."""
+    """Cut the rows into at most `most` equal parts. Return one random index per part."""
     # Every n-th row could be of one kind, for example the first of two readings.
     n, generator = min(n_rows, most), torch.Generator().manual_seed(0)
     edges = torch.arange(n + 1) * n_rows // max(n, 1)

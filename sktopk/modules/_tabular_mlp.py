@@ -54,7 +54,7 @@ class TabularMLP(nn.Module):
     encoder : TableEncoder
         The first layer, without trainable weights.
     layers : ModuleList
-        Linear layers. The first axis of each parameter is the ensemble member.
+        Linear layers. The first axis of each parameter indexes the ensemble members.
 
     Examples
     --------
@@ -106,9 +106,9 @@ class TabularMLP(nn.Module):
     def forward(self, x: Tensor, own: Tensor | None = None, encoded: bool = False) -> Tensor:
         """Return scores (n_samples, n_members, n_outputs) of samples x (n_samples, n_features).
 
-        With one member, the scores have shape (n_samples, n_outputs). To give each member its own
-        samples, pass x of shape (n_members, n_samples, n_features), or pass their positions in x as
-        `own` (n_members, n_samples). `encoded` means that x is encoded already.
+        With one member, the scores have shape (n_samples, n_outputs). If each member has its own
+        samples, x has shape (n_members, n_samples, n_features), or row m of `own` has the indices
+        of member m's samples in x. `encoded` means that x is the output of the encoder.
         """
         h = x if encoded else self.encoder(x)
         # `h[own]` takes four times as long as `index_select`.
@@ -177,8 +177,8 @@ class MemberLinear(nn.Module):
 class MemberLayers(torch.autograd.Function):
     """Linear layers of several networks as one differentiable function, with ReLU between layers.
 
-    With fewer passes over the hidden layers, it takes two thirds of the time of separate layers.
-    ``apply(x, weight_1, bias_1, ...)`` returns the scores of all members. x gets no gradient.
+    Separate layers take 1.5 times as long. ``apply(x, weight_1, bias_1, ...)`` returns the scores
+    of all members. x gets no gradient.
     """
 
     @staticmethod
@@ -229,7 +229,7 @@ def is_as_made(layer):
 
 
 def has_hooks(layer):
-    """Return whether calling a layer runs hooks, or a `forward` that was set on the layer."""
+    """Return whether calling a layer runs hooks, or a `forward` other than that of its class."""
     # torch has no public function to test for hooks.
     hooks = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
     found = "forward" in vars(layer) or any(getattr(layer, each) for each in hooks)
@@ -299,7 +299,7 @@ def score_of_member(module, m):
 
 
 def packs_members(module):
-    """Return whether `module` takes `n_members` and builds one network for all members."""
+    """Return whether one call ``module(..., n_members=n)`` builds the networks of all n members."""
     try:
         return "n_members" in inspect.signature(module).parameters
     except (TypeError, ValueError):  # some builtins have no signature
