@@ -12,8 +12,7 @@ from ._warnings import warn
 
 # End of error messages about input that only TabularMLP accepts.
 TAKES_TABLES = "the default network accepts {what} (module=TabularMLP)"
-# Columns with more categories than this are encoded by target statistics.
-MOST = 50
+MOST = 50  # columns with more categories are encoded by target statistics
 # Number of parts of the training samples. Target statistics of a part come from the other parts.
 N_PARTS = 5
 # Prior weights m to try for target statistics, in multiples of the mean weight of a category.
@@ -116,7 +115,7 @@ class Categories:
 
     @classmethod
     def of(cls, X, weight):
-        """Return the categories of columns with a categorical dtype or only strings, or None."""
+        """Return `Categories`, or None if no column has a categorical dtype or only strings."""
         values, only_cells = {}, True
         for j, name in enumerate(X.columns):
             column = X[name]
@@ -137,7 +136,7 @@ class Categories:
         return [j for j, values in self.values.items() if len(values) > MOST]
 
     def columns_of_classes(self, n_columns):
-        """Return, per class, the columns of its statistics; for two classes, only of the second."""
+        """Return the columns of statistics, one list per class. Two classes share a single list."""
         if not self.statistics:
             return []
         first = [*self.statistics]
@@ -184,7 +183,8 @@ class Categories:
         """Return these categories with target statistics added, and X with cross-fitted statistics.
 
         The statistics of a sample come from other parts of the data, so that its own label has no
-        effect. All samples of a group are in one part. Copies have equal integers in `order`.
+        effect. Equal integers in `order` mark copies of a sample or, with groups, the samples of a
+        group, which are all in one part.
         """
         classes, target = np.unique(rows.y, return_inverse=True)
         n_classes = max(2, len(classes))
@@ -309,10 +309,10 @@ def _by_frequency(name, objects, weight):
 
 
 def deal_to_parts(code, order, target):
-    """Return the random part of each sample. Each category is spread evenly over the parts.
+    """Assign each sample to a part at random. Each category is spread evenly over the parts.
 
-    Samples with equal integers in `order` are copies. If copies always have equal labels, and a
-    category has two or more different samples on average, copies are in one part. Parts are not
+    Samples with equal integers in `order` are copies. Copies are in one part if they always have
+    equal labels and a category has, on average, at least two different samples. Parts are not
     stratified, because the statistics of the other parts would then reveal the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
@@ -331,13 +331,14 @@ def target_statistics(code, target, n_classes, weight, part):
 
     For a category c and a class k, the statistic is
 
-        (S_ck + m p_k) / (W_c + m),
+        (S_ck + m p_k) / (W_c + m)
 
-    where W_c is the total weight of category c, S_ck the weight of its samples of class k, and p_k
-    the share of class k. For each class, the prior weight m minimizes the squared error on held-out
-    parts. If this error is not significantly below the error of p_k, all categories get p_k. Column
-    scaling would otherwise amplify noise. The last row is for unknown categories. For two classes,
-    only the second class has a column. scikit-learn's TargetEncoder ignores sample weights.
+    W_c is the total weight of category c, S_ck the weight of its samples of class k, and p_k the
+    share of class k. For each class, the prior weight m minimizes the squared error on held-out
+    parts. If this error is not significantly below the error of p_k, all categories get p_k,
+    because column scaling would amplify noise. Each class has a column; of two classes, only the
+    second. The statistics of categories have a last row for unknown categories. This function
+    exists because scikit-learn's TargetEncoder ignores sample weights.
     """
     shape = N_PARTS, code.max() + 1, n_classes
     cells = np.ravel_multi_index((part, code, target), shape)
@@ -350,7 +351,7 @@ def target_statistics(code, target, n_classes, weight, part):
     unit = total.sum() / len(total)
 
     def errors(m):
-        """Return squared errors: a row per held-out part and category, and a column per class."""
+        """Return squared errors for m: a row per held-out part and category, a column per class."""
         found = []
         for mine, mine_total in zip(own, own_total, strict=True):
             p = _smoothed(columns - mine, total - mine_total, m)[:-1]

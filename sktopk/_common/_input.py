@@ -20,8 +20,7 @@ from ._warnings import warn
 
 # Largest sum of sample weights: its products with n_samples and n_classes are finite in float64.
 _LARGEST = 1e150
-# Number of classes that a message shows.
-_SHOWN = 5
+_SHOWN = 5  # number of classes that a message shows
 _NUMBERS = bool, int, float, np.bool_, np.number
 
 

@@ -11,8 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 # All threads share torch's global random generators. Only one thread may use them at a time.
 _RNG_LOCK = threading.RLock()
-# Whether a network may have started torch's threads in this process.
-_USED_THREADS = threading.Event()
+_USED_THREADS = threading.Event()  # set if torch may have started threads in this process
 
 
 def note_threads():
@@ -54,7 +53,7 @@ def isolated_rng(device, seed=None, state=None):
 
 @contextmanager
 def unused_rng():
-    """Context manager, with the value True if no other thread uses torch's random generators."""
+    """Context manager: try to lock torch's random generators. The value is True on success."""
     is_free = _RNG_LOCK.acquire(blocking=False)
     try:
         yield is_free
@@ -125,7 +124,7 @@ def check_single_process(name):
 
 
 def check_equal_batches(n_batches):
-    """Raise ValueError if the processes have different numbers of minibatches per epoch."""
+    """Raise ValueError if a process has fewer minibatches than others, which would wait for it."""
     if len({*(lengths := all_objects(n_batches))}) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
@@ -134,7 +133,7 @@ def check_equal_batches(n_batches):
 
 
 def joined_samples(*tensors):
-    """Join tensors of shape (n_members, n_samples, ...) from all processes. None stays None."""
+    """Concatenate tensors of all processes along axis 1, the axis of samples. None stays None."""
     if not is_parallel():
         return tensors
     sizes = all_objects(tensors[0].shape[1])

@@ -15,13 +15,11 @@ from scipy.sparse import csr_matrix, issparse
 from ._scalars import on_host, refuse_missing
 from ._warnings import warn
 
-# Number of values of X per chunk.
-BLOCK = 1 << 20
+BLOCK = 1 << 20  # number of values of X per chunk
 # An improvement is significant if its mean exceeds this number of standard errors of the mean.
 N_ERRORS = 2.0
 LAZY_BLOCK = 1 << 25
-# Rankers warn if the share of groups with both classes is below this number.
-LEAST_OF_BOTH = 0.1
+LEAST_OF_BOTH = 0.1  # rankers warn if the share of groups with both classes is below this number
 
 
 class Samples(NamedTuple):
@@ -99,7 +97,7 @@ class SomeRows(LazyRows):
 
 
 class HeldOut(SomeRows):
-    """Samples that networks hold out. `parts` has (slice of samples, list of networks) per fold."""
+    """Held-out samples sorted by fold. `parts` has (slice of samples, network indices) per fold."""
 
     def __init__(self, X, folds):
         order = np.argsort(folds.fold, kind="stable")
@@ -116,7 +114,7 @@ class HeldOut(SomeRows):
 
 
 def chunks(n_samples, width, size=BLOCK):
-    """Yield slices of rows with about `size` numbers. Each row has `width` numbers."""
+    """Yield slices of rows. A slice has about `size` numbers, and a row has `width` numbers."""
     n_rows = max(1, size // max(1, width))
     for start in range(0, n_samples, n_rows):
         yield slice(start, start + n_rows)
@@ -146,7 +144,7 @@ def is_memory_map(X):
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return a random integer per sample: one per group or, without groups, per distinct sample."""
+    """Return random integers, equal within a group or, without groups, for equal samples."""
     rank = sample_ranks(X)
     order = np.random.RandomState(seed).permutation(rank.max() + 1)[rank]
     if groups is None:
@@ -235,7 +233,7 @@ def _canonical(X):
 def deal(order, target, n_folds):
     """Return the stratified fold of each sample. Samples with equal `order` get the same fold.
 
-    If all samples of a class would be in one fold, these samples and their copies get fold -1.
+    If a class would be in one fold only, its samples and their copies get fold -1: not held out.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.divmod(np.unique(target * len(distinct) + index), len(distinct))
@@ -264,7 +262,8 @@ def deal(order, target, n_folds):
 class Folds:
     """Folds that the members of an ensemble hold out: member m holds out fold `of_member[m]`.
 
-    `fold` is -1 for samples that no member holds out. `order` has one random integer per sample.
+    `fold` is -1 for samples that no member holds out. `order` has an integer per sample: samples
+    with equal integers (copies, or samples of a group) are in one fold.
     """
 
     fold: np.ndarray
@@ -285,7 +284,7 @@ def calibration_rows(y, fraction, random, groups=None):
     """Return a Boolean mask that selects calibration samples at random, stratified by class.
 
     At least one sample of each class is not selected. Apart from that, all samples are equally
-    likely. With `groups`, whole groups are selected, stratified by the rarest class in a group.
+    likely. With `groups`, whole groups are selected, stratified by their class that is rarest in y.
     """
     if groups is not None:
         return _calibration_rows_of_groups(y, groups, fraction, random)
@@ -361,13 +360,13 @@ def check_groups_of_both(target, groups):
 
 
 def is_significant(gain, weight, cluster):
-    """Return whether the mean gain is larger than `N_ERRORS` of its standard errors."""
+    """Return whether the mean gain is larger than its standard error times `N_ERRORS`."""
     mean = np.average(gain, weights=weight)
     residual = np.bincount(cluster, weight / weight.sum() * (gain - mean))
     return bool(mean > N_ERRORS * np.sqrt(np.square(residual).sum()))
 
 
 def rows_of_groups(groups):
-    """Return a list with one array per group: the indices of its samples. Empty if n = 0."""
+    """Return a list with the sample indices of each group. Without samples, the list is empty."""
     order = np.argsort(groups, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)[: len(order)]

@@ -14,8 +14,7 @@ from ._warnings import warn
 
 # A label with less than this share of all sample weights is rare. Positives are usually rare.
 _RARE = 0.25
-# NumPy's indices are integers up to this limit.
-_LARGEST = 2**63 - 1
+_LARGEST = 2**63 - 1  # NumPy's indices are integers up to this limit
 # Prefixes of the names of time dtypes in pandas, polars and pyarrow.
 _TIMES = ("date", "time", "period", "duration")
 _OF_TIMES = "convert it to numbers, such as the hour, the weekday or the days since a date"
@@ -32,7 +31,7 @@ def check_option(value, name, allowed):
 
 
 def check_size(value, name):
-    """Check that an integer fits in int64. Otherwise, messages with huge integers would fail."""
+    """Check that an integer fits in int64. Otherwise, a later message may fail to print it."""
     if isinstance(value, Integral) and abs(value) > _LARGEST:
         raise ValueError(f"{name} must be less than 2**63; got {_about(value)}")
 
@@ -124,7 +123,7 @@ def number(low=None, high=None, bounds="both", *, integer=False, auto=False, non
 
 
 def option(*allowed):
-    """Return a function that checks that a value is one of these strings (or None)."""
+    """Return a function that checks that a value is one of `allowed`: strings or None."""
     return lambda value, name: check_option(value, name, allowed)
 
 
@@ -298,8 +297,8 @@ def negative_first(classes, pos_label):
 def positive_label(pos_label, classes, count):
     """Return the positive label of two sorted classes. Warn if `pos_label` should be set.
 
-    None means 1 or True if the other label is 0, -1 or False. Otherwise, None means the second
-    label, or the first if its share of `count` (the weights of both classes) is below `_RARE`.
+    None means 1 or True if the other label is 0, -1 or False. Otherwise, None means the first
+    label if it is rare (its share of the weights `count` is below `_RARE`), else the second label.
     """
     labels = classes.tolist()
     if pos_label is not None:

@@ -21,7 +21,7 @@ _SHOWN = set()
 
 
 def warn(message, category=UserWarning):
-    """Issue a warning that points to the user's line: the first frame not in `_INSIDE`."""
+    """Issue a warning that points to the user's line, not to sktopk or packages that call it."""
     frame, level = inspect.currentframe(), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1

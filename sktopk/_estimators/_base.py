@@ -67,7 +67,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default scales columns and handles missing values and categories. Other networks need scaled
         data, or must start with :class:`~sktopk.modules.TableEncoder`. A `module` with a parameter
-        `n_members` must create all networks in one call.
+        `n_members` is called once, and must create all networks of the ensemble.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers, for TabularMLP and MLP only. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -82,8 +82,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
         Training stops after this number of epochs without improvement on held-out samples, and
-        keeps the best epoch. None trains all epochs, and keeps the last epoch. If the best epoch is
-        better on held-out samples by more than two standard errors, it is kept instead.
+        keeps the best epoch. None trains all epochs. It then keeps the last epoch, unless the best
+        epoch is better on held-out samples by more than two standard errors.
     calibration : "temperature" or None, default="temperature"
         Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
         order of classes. None does not calibrate. If `n_iter_no_change` is also None, no samples
@@ -125,8 +125,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         `decision_function` of each training sample, from the networks that held the sample out. NaN
         if no network held it out. Absent with one network, with `X_val` or for over 2**27 scores.
     oob_score_ : float
-        `score` of the out-of-fold scores; if there are more than 2**27 scores, of a random part. It
-        is too high if many classes have a single sample, because such samples are not counted.
+        `score` of the out-of-fold scores (of a random part of them, if there are over 2**27). It is
+        too high if many classes have a single sample, because such samples are not counted.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net
@@ -204,10 +204,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
-            Training samples, float32 or float64. Other categories in later samples count as
+            Training samples, float32 or float64. Categories that only later samples have count as
             unknown. A custom `module` also accepts images (n_samples, channels, height, width).
-            Network weights are float32. If all samples are in one minibatch, weights have the dtype
-            of X. Memory maps and Datasets are read in minibatches.
+            Network weights are float32, or have the dtype of X if all samples are in one minibatch.
+            Memory maps and Datasets are read in minibatches.
 
             Items of a Dataset are samples, or tuples that begin with (sample, label). If the
             Dataset has ``__getitems__(indices)``, one call reads a minibatch.
@@ -221,7 +221,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             search passes groups only to its splitter. To also pass groups to `fit`, use metadata
             routing or, in a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
         X_val, y_val : array-like, default=None
-            Samples and labels for early stopping and calibration. Then no sample of X is held out.
+            Samples and labels for early stopping and calibration, instead of held-out samples of X.
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, the same call continues.
             The weights are then bit-identical to a fit without a crash, unless a Dataset draws
@@ -375,10 +375,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Requires `calibration`, ``log_loss_share > 0``, or a loss of log probabilities, such as
-        "cross_entropy". Probabilities rank the classes like the scores. If the loss corrects for
+        Requires `calibration`, ``log_loss_share > 0``, or a loss that takes log probabilities, such
+        as "cross_entropy". Probabilities rank the classes like the scores. If the loss corrects for
         class frequencies, the probabilities assume equally frequent classes. With several networks,
-        a sample's largest probability is often too low, because `fit` calibrates single networks.
+        a sample's largest probability is often too low, because `fit` calibrates the scores of
+        single networks, not their mean.
 
         Parameters
         ----------

@@ -162,7 +162,7 @@ def _tensors(network):
 
 
 def with_other_values(X, shown):
-    """Return the indices of rows of X that differ from `shown` in one of its constant columns."""
+    """Return indices of rows of X with other values in columns that are constant in `shown`."""
     first, found = shown[0].numpy(), [np.zeros(0, dtype=np.intp)]
     constant = np.flatnonzero((shown == shown[0]).all(0).numpy())
     if len(shown) < X.shape[0] and len(constant) and (isinstance(X, np.ndarray) or issparse(X)):

@@ -21,8 +21,8 @@ def fit_temperature(scores, target, weight):
     """Return the slope 1 / T with the least cross-entropy of softmax(scores / T), and intercept 0.
 
     The label of a sample has the target probability (n + 1) / (n + 2). The highest-scoring other
-    class has the rest. These targets keep the slope finite if there are no errors. n is the sum of
-    the weights, divided by the mean weight if the mean is below 1.
+    class has the rest. These targets keep the slope finite if no sample is misclassified. n is the
+    sum of the weights, divided by the mean weight if the mean is below 1.
     """
     rows = np.flatnonzero(weight)  # 0 * inf would be NaN
     scores, target, weight = scores[rows], target[rows], weight[rows]
@@ -104,9 +104,10 @@ def scores_as_unseen(scores, unseen, target, weight):
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).
 
-    The change of s is interpolated between the ranks of held-out samples, and constant beyond them.
-    The result for a sample is the mean over all members. If a class has too few different held-out
-    scores, it is the mean over the members that held out the sample (True in its row of `unseen`).
+    The change of s is linear in p between the ranks of held-out samples, and constant outside.
+    The result for a sample is the mean over all members. For a class with too few different
+    held-out scores, the result is the mean over the members that held out the sample. `unseen` is
+    True for these members in the row of the sample.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):

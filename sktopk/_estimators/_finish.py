@@ -15,8 +15,7 @@ from ._fit import are_probabilities, in_dtype_of
 
 # If there are more than MOST_SCORES out-of-fold scores, only PART_OF_SCORES of them are computed.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
-# Training has failed if the loss is above this share of the loss of constant scores.
-NEARLY = 0.97
+NEARLY = 0.97  # training has failed if the loss is above this share of that of constant scores
 
 
 def check_scores(clf, data):

@@ -41,10 +41,8 @@ from ._build import OURS, build_net, show_data
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
 # n_estimators="auto" means NETWORKS, or one network for more than MOST_CLASSES classes.
 NETWORKS, MOST_CLASSES = 8, 1000
-# Number of values of X per chunk in the search for missing values.
-_BLOCK_NUMBERS = 1 << 22
-# Number of folds if there is a single network, which holds out the first fold.
-HELD_OUT_FOLDS = 10
+_BLOCK_NUMBERS = 1 << 22  # values of X per chunk in the search for missing values
+HELD_OUT_FOLDS = 10  # number of folds for a single network, which holds out the first fold
 
 
 def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
@@ -109,7 +107,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
 
 
 def columns_with_missing(X):
-    """Return column indices in two arrays: with missing values, and with values not missing."""
+    """Return indices of columns with at least one NaN, and of columns with at least one number."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
@@ -128,7 +126,7 @@ def columns_with_missing(X):
 
 
 def check_validation(clf, X_val, y_val):
-    """Check validation samples. Return them with class weights; warn of unknown labels."""
+    """Return checked validation samples, weighted by `class_weight`. Warn of labels not in y."""
     y_val = own_labels(X_val, y_val)
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"
@@ -171,7 +169,7 @@ def n_networks(estimator):
 
 
 def hold_out(clf, data, seed):
-    """Return (train, held_out, folds). `held_out` is for a single network, `folds` for several."""
+    """Return (train, held_out, folds). `held_out` is None for several networks, `folds` for one."""
     order, target = data.order(seed), data.target
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
@@ -274,7 +272,7 @@ def are_probabilities(scores):
 
 
 def check_device(device):
-    """Return the torch.device for `device`. "auto" means the first accelerator, or else the CPU."""
+    """Return a torch.device. "auto" means the first GPU except mps, or else the CPU."""
     if isinstance(device, str) and device == "auto":
         found = torch.accelerator.is_available() and torch.accelerator.current_accelerator()
         return found if found and found.type != "mps" else torch.device("cpu")
@@ -294,7 +292,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Train the net. Return the KeyboardInterrupt that stopped it (or None) and the `Totals`."""
+    """Train the net. Return the KeyboardInterrupt that ended it or None, and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     batches = make_batches(
@@ -341,8 +339,8 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return the function `values` of :class:`Validation` for held-out samples.
 
-    `rows` has the training samples, and each fold is read from them if they are encoded already.
-    The loss takes as long as a training step, and is computed only if `totals` is not None.
+    If the training samples `rows` are encoded already, each fold is read from `rows`. To save time,
+    the loss is computed only if `totals` is not None.
     """
     order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
     cluster = np.unique(order, return_inverse=True)[1]
@@ -376,7 +374,7 @@ def in_dtype_of(X, scores):
 
 
 def finite(scores, name="X"):
-    """Return the given scores. Raise an error if the maximum of a row is not finite."""
+    """Return `scores`. Raise an error if a row has NaN or infinity, or only negative infinity."""
     if not np.isfinite(scores.max(axis=1)).all():
         raise ValueError(
             f"The network returns NaN or infinity: {name} has values too large for its dtype, or a "

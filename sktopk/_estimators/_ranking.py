@@ -51,8 +51,8 @@ class RankingClassifier(BaseNetClassifier):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
         encodes numerical columns in 8 bins. Other networks need scaled data, or must start with
-        :class:`~sktopk.modules.TableEncoder`. If `module` has a parameter `n_members`, one call
-        must create all networks.
+        :class:`~sktopk.modules.TableEncoder`. A `module` with a parameter `n_members` is called
+        once, and must create all networks of the ensemble.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
@@ -123,7 +123,7 @@ class RankingClassifier(BaseNetClassifier):
             weights, validation samples with their labels, and a file that stores the progress.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group has its own threshold; `threshold_` is
-            the median threshold. A rank k counts within each group. Networks hold out whole groups.
+            the median. An integer `k` is a rank within a group. Networks hold out whole groups.
 
         Returns
         -------
@@ -147,8 +147,8 @@ class RankingClassifier(BaseNetClassifier):
         """Train for one epoch on a part of the data, at a constant learning rate.
 
         Each call computes `threshold_` from its own samples. Without groups, an integer `k` is a
-        rank among the samples of all calls so far: one call uses a proportionally smaller rank.
-        A sample that is passed twice counts twice.
+        rank among the samples of all calls so far, where repeated samples count again. A call with
+        a tenth of these samples uses the rank k / 10.
 
         Parameters
         ----------
@@ -167,9 +167,9 @@ class RankingClassifier(BaseNetClassifier):
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the score of each sample minus `threshold_`, an array of shape (n_samples,).
 
-        The larger the score, the likelier is the label ``classes_[1]``. Scores above 0 are
-        predicted as positive. If ``classes_[0]`` is the positive label, scores are negated, and
-        those below 0 are positive. X has the formats of `fit`.
+        The larger the result, the likelier is the label ``classes_[1]``. If this label is positive,
+        results above 0 are predicted as positive. If ``classes_[0]`` is positive, results are
+        negated, and results below 0 are predicted as positive. X has the formats of `fit`.
         """
         return super().decision_function(X)
 
@@ -322,8 +322,7 @@ class TopClassifier(RankingClassifier):
 
     _checks: ClassVar = {"surrogate": option(*SURROGATES), "buffer_size": number(0, integer=True)}
 
-    # The loss counts positives below the threshold as errors.
-    errors = "false_negatives"
+    errors = "false_negatives"  # the loss counts positives below the threshold as errors
 
     def _objective(self):
         return TopLoss(self._threshold(), self.errors, self.surrogate, self.buffer_size)

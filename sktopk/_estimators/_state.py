@@ -34,7 +34,7 @@ READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
 
 
 def resumed(estimator, again=READ_AGAIN):
-    """Return a new estimator with parameters and attributes of the last fit, but no `oob_*`."""
+    """Return a copy as after the last fit, without `oob_*`. Parameters in `again` are not reset."""
     params, of_fit = estimator.get_params(deep=False), estimator._fit_params_
     new = type(estimator)(**{k: v if k in again else of_fit[k] for k, v in params.items()})
     vars(new).update({k: v for k, v in fitted_attributes(estimator).items() if k[:4] != "oob_"})
@@ -102,7 +102,7 @@ def packed(net):
 
 
 def unpacked(estimator, net):
-    """Return the net and the task of an estimator. `net` is the dict that `packed` returned."""
+    """Return the net and task of an estimator, from the dict `net` that `packed` returned."""
     if not isinstance(net, dict) or "dtypes" not in net:
         raise ValueError("net_ must be the state of a network of this version of sktopk: fit again")
     if len(net["dtypes"]) != 2 or not {*net["dtypes"]} <= {*DTYPES}:

@@ -49,8 +49,7 @@ class Training:
     least_epochs: int = 18  # max_epochs="auto" trains at least these epochs and steps
     least_steps: int = 360
     n_bins: int = 0  # number of bins per numerical column
-    # torch's default, 0.999, averages over more steps than the training has.
-    beta2: float = 0.95
+    beta2: float = 0.95  # torch's default, 0.999, averages over more steps than the training has
     cosines_for: str = ""  # name of the loss if its scores must be cosines
 
 
@@ -79,7 +78,7 @@ class LabelTask:
         return self.classes[scores.argmax(axis=1)]
 
     def top_labels(self, scores, k):
-        """Return the k < n_classes labels with the highest scores. Ties keep their order."""
+        """Return the k < n_classes labels with the highest scores. Ties are sorted by class."""
         scores = torch.from_numpy(scores)
         best, index = scores.topk(k + 1, dim=1)
         tied = best[:, k - 1] == best[:, k]
@@ -187,8 +186,8 @@ class RankingTask:
     def values(self, target, scores, weight, groups):
         """Return the value of `log_fpr_values` of each sample, and its weight.
 
-        The weighted mean of the values is the area under the ROC curve with a logarithmic
-        false-positive rate. With groups, it is the mean of the groups' areas.
+        The weighted mean of the values is the area under the ROC curve with log(false-positive
+        rate) as x axis. With groups, it is the mean area of the groups with both classes.
         """
         lists = [np.arange(len(target))] if groups is None else rows_of_groups(groups)
         value, share = np.zeros((2, len(target)))
@@ -210,8 +209,8 @@ def groups_of_both(positive, groups):
 def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
-    The FPR of i is the share of negatives that score higher than i. Ties count one half. An FPR
-    below :math:`1 / n_-` is raised to this value, as it would depend on the highest negative only.
+    FPR_i is the share of the n_- negatives that score higher than i. Ties count one half. Shares
+    below :math:`1 / n_-` are set to this value, because a single negative would determine them.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

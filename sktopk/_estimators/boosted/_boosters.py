@@ -7,8 +7,7 @@ from sktopk._common._frames import MOST
 from sktopk._common._warnings import warn
 from sktopk.metrics._ranking import Ranking
 
-# LightGBM treats numbers of X with a smaller magnitude as 0.
-SMALLEST = 1e-35
+SMALLEST = 1e-35  # LightGBM treats numbers of X with a smaller magnitude as 0
 # `lightgbm_params` must not contain these names, because a parameter of the estimator sets them.
 MANAGED = {
     "loss": "objective objective_type app application loss boost_from_average",
@@ -34,7 +33,7 @@ PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
 
 
 def check_columns(params, categories, n_features):
-    """Check LightGBM parameters with one value per column, if X has categorical columns."""
+    """Raise an error if parameters with one value per column do not suit categorical columns."""
     for name, values in params.items():
         if name not in PER_COLUMN or values is None or not np.size(np.array(values, object)):
             continue
@@ -94,7 +93,7 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
 
 def constraints(statistics, direction, n_features):
-    """Return LightGBM's constraints. `statistics` has the target-encoded columns of each class."""
+    """Return LightGBM's constraints for target-encoded columns: `statistics`, a list per class."""
     # Without constraints, trees fit the noise of the target statistics. Therefore scores may only
     # increase with a statistic (direction 1) or decrease (-1), in the trees of all classes. With
     # several classes, a path from root to leaf uses the statistics of one class only.

@@ -68,7 +68,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
 
 
 def cut_of(loss, params, rows, n_negatives, n_positives):
-    """Return the threshold of the loss. Without groups, a rank k becomes a share of the samples."""
+    """Return the threshold function. Without groups, a share of samples replaces a rank k."""
     n_all = float(n_negatives + n_positives)
     total = {"negatives": n_negatives, "positives": n_positives, "all": n_all}
     threshold = params.get("threshold")
@@ -88,7 +88,7 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
 
 
 def check_ranking(target, groups, n_members):
-    """Check that groups have both classes. Warn if a class has fewer samples than `n_members`."""
+    """Check that a group has both classes. Warn if a class has fewer than `n_members` samples."""
     if groups is not None:
         check_groups_of_both(target, groups)
     n_rarest = np.bincount(target, minlength=2).min()

@@ -56,7 +56,7 @@ N_FOLDS_OF_ONE = 10
 
 
 def has_classes(two, name, other):
-    """Return a check for `available_if`: the method needs two classes, or more if not `two`."""
+    """Return a check for `available_if`: if `two`, the method needs two classes, else more."""
 
     def check(classifier):
         fitted = getattr(classifier, "classes_", None)
@@ -122,8 +122,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba`: "sigmoid" is Platt scaling (temperature scaling for over two
-        classes). It keeps the order of scores, and needs ``n_members > 1`` or `n_iter_no_change`.
-        With None, `predict_proba` needs ``loss="cross_entropy"`` or ``log_loss_share=1``.
+        classes). It keeps the order of scores. It needs held-out samples: ``n_members > 1`` or
+        `n_iter_no_change`. With None, `predict_proba` requires ``loss="cross_entropy"`` or
+        ``log_loss_share=1``.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. The folds depend on the samples only, not on the seed.
     n_jobs : int, default=None
@@ -134,7 +135,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     boosters_ : list of lightgbm.Booster
         Ensemble members. Add `init_score_` to their predictions. They take arrays only.
     init_score_ : float or ndarray of shape (n_classes,)
-        The :func:`sktopk.boosting.initial_score`, or 0 if the loss corrects for class frequencies.
+        Score of each sample before the first tree: :func:`sktopk.boosting.initial_score`, or 0 if
+        the loss corrects for class frequencies.
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
@@ -144,7 +146,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     threshold_ : float
         Decision threshold of two classes, which `decision_function` subtracts. It is 0 for the log
         loss, else the threshold of the loss, estimated from training and out-of-fold scores. If
-        `loss` has no threshold, flagged samples have the total weight of the positives.
+        `loss` has no threshold, predicted positives have the total weight of actual positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -233,7 +235,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             whatever their weight. Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, for two classes only. Each group has its own threshold, and
-            `threshold_` is their median. The loss is a mean over groups. Members hold out groups.
+            `threshold_` is the median threshold. The loss is the mean loss of the groups. Members
+            hold out whole groups.
         """
         check_params(self)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")
