@@ -20,7 +20,7 @@ from ._task import midway_above
 
 
 def check_share(tau, name, *, of, other):
-    """Check that tau is in (0, 1), and for an integer >= 1 recommend the class `other`."""
+    """Check that tau is in (0, 1). The error for an integer recommends the estimator `other`."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"{name} must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
@@ -37,10 +37,9 @@ class PatMatClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    This is Pat&Mat [1]_ with an exact quantile as threshold: t is the j-th highest of the n scores.
-    Choose a tau that is at least the share of positives, or use :class:`RecallAtFPRClassifier`.
-    With a smaller tau, t can be the score of a positive, and the loss is low if all positives have
-    the same score.
+    This is Pat&Mat [1]_ with an exact quantile as threshold: t is the j-th highest of the n scores,
+    and j is about :math:`n \tau`. If tau is below the share of positives, t can be above all
+    negatives, but positives below t count as errors: use :class:`RecallAtFPRClassifier` instead.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     t on the training set (formula above) and the next lower score. `predict` may select more or
@@ -77,8 +76,8 @@ class PatMatNPClassifier(TopClassifier):
         t = f^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
     This is the Neyman-Pearson form of Pat&Mat [1]_. It maximizes the true positives at a
-    false-positive rate of about tau. The threshold t is the j-th highest of the :math:`n_-` scores
-    of negatives. In :class:`RecallAtFPRClassifier`, t depends on several negatives.
+    false-positive rate of about tau. The threshold t is the j-th highest score of the negatives,
+    and j is about tau times their number.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at the rate tau. `threshold_`
     is between t on the training set (formula above) and the next lower score of any sample.
@@ -127,8 +126,7 @@ class RecallAtFPRClassifier(TopClassifier):
         Largest share of the negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
         Loss l(z) of a score on the wrong side of the threshold by z. "hinge" is max(0, 1 + z),
-        "quadratic" is its square, and "logistic" is log2(1 + exp z). The hinge takes less than half
-        the time, because the threshold then has a closed form.
+        "quadratic" is its square, and "logistic" is log2(1 + exp z). The hinge is fastest.
 
     See Also
     --------
@@ -165,10 +163,9 @@ class PrecisionAtRecallClassifier(TopClassifier):
         \min_f \; \frac{1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t), \qquad
         t = f^+_{[j]}, \quad j = \max(1, \lceil n_+ r \rceil)
 
-    The threshold t is the j-th highest of the :math:`n_+` scores of positives. At a fixed recall r,
-    few false positives mean a high precision (Prec@Rec, eq. 4 of [1]_).
-    The optimum of a linear program is another loss for this task, see
-    :func:`sktopk.losses.precision_at_recall_program_loss`.
+    The threshold t is the j-th highest score of the positives, and j is about r times their number.
+    At the recall r, few false positives mean a high precision (Prec@Rec, eq. 4 of [1]_). Another
+    loss for this task is the linear program :func:`sktopk.losses.precision_at_recall_program_loss`.
 
     `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between t
     on the training set (formula above) and the next lower score of any sample.

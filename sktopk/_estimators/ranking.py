@@ -32,8 +32,8 @@ class DeepTopPushClassifier(TopClassifier):
     Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`.
 
-    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is just above the highest
-    training score of a negative. Each step estimates this score from a minibatch and hard examples.
+    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is between the highest
+    training score of a negative and the next higher score.
 
     Parameters
     ----------
@@ -130,8 +130,6 @@ class RecallAtKClassifier(TopClassifier):
 
     Examples
     --------
-    Select ten samples per day:
-
     >>> import numpy as np
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sktopk import RecallAtKClassifier
@@ -162,12 +160,13 @@ class ThresholdClassifier(TopClassifier):
         \min_f \; \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t)
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad t = t(f(x), y)
 
-    The loss penalizes positives below t, negatives above t, or both; :math:`\ell` is the surrogate.
-    Most classifiers for accuracy at the top are special cases (eq. 1 and 5 of [1]_).
+    With the surrogate :math:`\ell`, the loss penalizes positives below the threshold t, negatives
+    above t, or both. Most classifiers for accuracy at the top are special cases ([1]_, eq. 1, 5).
 
-    `score` depends on `errors`: the share of positives at or above t ("false_negatives"), the share
-    of negatives below t ("false_positives"), or their weighted mean (dict). `score` computes t from
-    the samples in X. `threshold_` is between t of the training set and the next lower score.
+    `score` computes the threshold t from the samples in X. With "false_negatives" as `errors`, it
+    returns the share of positives at or above t; with "false_positives", the share of negatives
+    below t; with a dict, the weighted mean of both. `threshold_` is between t on the training set
+    and the next lower score.
 
     Parameters
     ----------
@@ -177,8 +176,8 @@ class ThresholdClassifier(TopClassifier):
         :class:`sktopk.losses.SurrogateQuantile`. Their `k` is a rank in the whole training set. A
         function must return a t that increases by c if all scores increase by c.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
-        Errors in the loss: positives below t or negatives above t. For both, pass a dict of weights
-        lambda_1 and lambda_2, such as ``{"false_positives": 0.1, "false_negatives": 0.9}``.
+        Errors in the loss: positives below or negatives above the threshold. For both, pass a dict:
+        ``{"false_positives": 0.1, "false_negatives": 0.9}`` sets lambda_1 = 0.1, lambda_2 = 0.9.
 
     See Also
     --------

@@ -45,9 +45,9 @@ class TopKClassifier(BaseNetClassifier):
     Parameters
     ----------
     loss : str, nn.Module or callable, default="smooth_topk"
-        Training loss: a name, function or module ``loss(scores, target)``. With sample weights, the
-        loss must take `sample_weight` and return the weighted mean. Instead, a function can take
-        `reduction`, and a module can have the attribute `reduction`.
+        Training loss: a name, function or module ``loss(scores, target)``. To use sample weights,
+        the loss must take `sample_weight` and return the weighted mean. Or it must return one value
+        per sample for ``reduction="none"`` (argument of a function or attribute of a module).
 
         Names: "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,

@@ -30,7 +30,7 @@ def net_state(net):
 def check_net_state(net, state):
     """Raise ValueError if `state`, from a file, is not a state of the freshly built `net`.
 
-    torch does not check loaded states. Wrong tensors could make it access memory of other objects.
+    torch does not check loaded states. A wrong state could access memory outside its tensors.
     """
     own = net_state(net) | {"optimizer": _after_a_step(net), "history": []}
     check_like(own, state, "net", own["weights"])
@@ -47,8 +47,8 @@ def check_net_state(net, state):
 def check_like(expected, found, name, weights):
     """Raise ValueError unless `found` has the keys, types, shapes and dtypes of `expected`.
 
-    Training sets the values that are None, empty or infinite in `expected`, so `found` may differ
-    there. A dict there with the name of a weight as a key must be a state dict like `weights`.
+    Training sets values that are None, empty or infinite in `expected`. For these, `found` may have
+    another value. If this value is a dict with names of weights as keys, it must match `weights`.
     """
     if isinstance(expected, torch.Tensor):
         return _check_tensor(expected, found, name)
@@ -118,7 +118,7 @@ def _check_generator(found, name):
 
 
 def seed_of(state):
-    """Return the seed in an array with the state of a CPU generator, or 0 for other values."""
+    """Return the seed of a CPU generator, given its state as an array; 0 for any other `state`."""
     is_state = isinstance(state, np.ndarray) and state.nbytes == _GENERATOR_SIZE
     return _GENERATOR.unpack(state.tobytes()[: _GENERATOR.size])[0] if is_state else 0
 

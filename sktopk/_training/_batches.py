@@ -139,13 +139,12 @@ class Batch:
 class MiniBatches:
     """Iterable over the minibatches of an epoch, see `Batch`.
 
-    A GPU computes and copies at the same time. Sample indices are copied at the start of an epoch.
-    Samples that are not on the GPU are copied while the GPU computes the previous minibatch. Hard
-    examples are known only after this computation, so they are copied later.
+    A GPU gets the sample indices at the start of an epoch. Samples in main memory are copied while
+    it computes the previous minibatch, except hard examples, which are known only afterwards.
 
     `holds_out` is None or a mask (n_members, n_samples): True for samples that a network does not
-    draw. `least_drawn` is used in place of `LEAST_DRAWN`: with 0, all networks draw the same
-    number of samples, with inf each draws all its samples. `hard` has the indices of hard examples.
+    draw. So networks can draw different numbers of samples. If the smallest number is at least
+    `least_drawn` times the largest, all draw the smallest. `hard` has indices of hard examples.
     """
 
     def __init__(
@@ -175,7 +174,10 @@ class MiniBatches:
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
     def fetched(self):
-        """Yield per minibatch (sample indices, drawn positions, numbers drawn, samples or None)."""
+        """Yield for each minibatch its sample indices, the two results of `_drawn`, and samples.
+
+        The samples are None if they need not be read ahead. `batch` then reads them.
+        """
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
@@ -244,7 +246,7 @@ class MiniBatches:
 
 
 def members_by_length(lengths):
-    """Return pairs (members, length) of networks that draw the same number of samples."""
+    """Return pairs (members, length): each of the networks `members` draws `length` samples."""
     if len({*lengths}) == 1:
         return [(slice(None), lengths[0])]
     drawn = sorted({*lengths} - {0})
@@ -289,7 +291,7 @@ class Groups:
         self._share = torch.from_numpy(has_class * len(batches) / (n_lists * n_parts)).to(device)
 
     def lists(self, members, rows, length):
-        """Return the `Lists` of the first `length` samples of each network in `members`."""
+        """Return the `Lists` (groups of a minibatch) for the first `length` samples per network."""
         rows = rows[members][:, :length]
         n_groups, member = len(self._totals.unit), torch.arange(len(rows), device=rows.device)
         code = self.codes[rows] + n_groups * member.unsqueeze(1)
@@ -312,8 +314,8 @@ def make_batches(
     """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
 
     `target` has class indices. `min_positives` is the smallest number of samples of class 1 per
-    minibatch, or None. `seen` is None, or has the weight of each class and the number of samples in
-    all calls of `partial_fit`. Both replace the totals of this call.
+    minibatch, or None. `seen` is None, or the weight of each class and the number of samples in all
+    calls of `partial_fit`, which the loss then uses instead of the totals of this call.
     """
     n_samples, device = len(target), rows.device
     of_groups, least_drawn, holds_out, fold = None, LEAST_DRAWN, None, None
@@ -355,10 +357,10 @@ def make_batches(
 
 
 def totals_of(place, weight, shape, device, drawn=None, seen=None):
-    """Return the `Totals` (sums and means of sample weights) of each part of the samples.
+    """Return sums and means of the sample weights (`Totals`), one for each part of the samples.
 
-    `place` has the part and class of each sample, as a flat index of `shape` (n_parts, n_classes).
-    With a mask `drawn` (n_members, n_parts), return totals of the parts that each network draws.
+    ``place[i]`` is ``part * n_classes + class`` of sample i. `shape` is (n_parts, n_classes).
+    With a mask `drawn` (n_members, n_parts), there is one per network, for the parts it draws.
     """
     values = weight > 0, weight, None  # numbers of weights > 0, sums, numbers of samples
     count, weight_of, n = (np.bincount(place, w, math.prod(shape)).reshape(shape) for w in values)

@@ -20,7 +20,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         return self
 
     def checked(self, scores, name, advice):
-        """Return scores as an array, and check that they are finite and fit the classes."""
+        """Return scores as an array. Check that they are finite and match `classes_` in shape."""
         check_order(scores, self.classes_.tolist(), name)
         scores = np.asarray(on_host(scores, name))
         if scores.dtype == object:  # nullable numbers, for which NumPy can choose another dtype
@@ -97,7 +97,7 @@ def sorted_classes(estimator):
 
 
 def predict_class_proba(estimator, X, *, use_scores=False):
-    """Return the probabilities of all classes; with `use_scores`, a softmax of the scores."""
+    """Return class probabilities; with `use_scores`, the softmax of `decision_function` if any."""
     name = type(estimator).__name__
     has_proba = hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")
     if has_proba and not (use_scores and hasattr(estimator, "decision_function")):

@@ -103,8 +103,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probabilities of samples not used for training, one column per class in sorted order.
             For two classes, one number per sample is enough: any score of the positive class for
-            `BudgetClassifier`, or the probability of the second label for `SetClassifier`. Later
-            scores must have the same dtype, because rounded scores can cross a threshold.
+            `BudgetClassifier`, or the probability of the second label for `SetClassifier`. Later,
+            pass scores of the same dtype: rounding can move a score across the threshold.
         y : array-like of shape (n_samples,)
             True labels.
         classes : array-like of shape (n_classes,), default=None

@@ -373,10 +373,10 @@ class BudgetClassifier(CalibratedDecision):
 
         Notes
         -----
-        Let K be the number of calibration samples that score above the (n + 1)-th best sample of X.
-        For a given number of positives among these K and the n best samples of X together, the
-        number among the K has a hypergeometric distribution. The interval contains all numbers of
-        positives among the n samples that two one-sided tests at level :math:`\delta / 2` accept.
+        K calibration samples score above the (n + 1)-th best sample of X. Given the total number of
+        positives in these K samples and the n best samples of X, the number in the K samples has a
+        hypergeometric distribution. The interval contains the numbers of positives in the n best
+        samples that neither of two one-sided tests at level :math:`\delta / 2` rejects.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:

@@ -78,7 +78,7 @@ class Conformity:
         return out
 
     def sets(self, proba, u, threshold, max_size, empty):
-        """Return the class indices of all sets, best first, and the index where each set starts."""
+        """Return one array of class indices, set after set (best first), and each set's start."""
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
         per_row = np.ndim(threshold) == 2  # else `threshold` is a number, or one number per class
         for rows in chunks(*proba.shape):
@@ -109,7 +109,7 @@ def find_threshold(conformity, proba, u, code, coverage):
 
 
 def warn_of_unknown(code):
-    """Warn if the classifier does not know some labels (code -1). Return their number."""
+    """Return the number of samples with labels unknown to the classifier (code -1). Warn if > 0."""
     n_unknown = np.count_nonzero(code < 0)
     if n_unknown:
         warn(
@@ -120,7 +120,7 @@ def warn_of_unknown(code):
 
 
 def warn_of_single_samples(y, coverage, n_calibration):
-    """Warn if the coverage will be too low, because new samples can have labels that y lacks."""
+    """Warn if many classes have one sample: unseen classes will then make the coverage too low."""
     # Estimate the share of samples with unseen classes by the share of samples that are the only
     # sample of their class (I. J. Good, Biometrika 40, 237-264, 1953).
     counts = np.unique(y, return_counts=True)[1]
@@ -145,7 +145,7 @@ def conformal_threshold(scores, coverage):
 
 
 def conditional_thresholds(scores, code, n_codes, coverage, conditional, units="samples"):
-    """Return the threshold of each class or group (code >= 0), -inf for too few samples."""
+    """Return an array: the threshold of each class or group, or -inf if it has too few samples."""
     order = np.argsort(code, kind="stable")
     parts = np.split(scores[order], np.searchsorted(code[order], np.arange(n_codes + 1)))[1:-1]
     threshold = np.array([conformal_threshold(part, coverage) for part in parts])
@@ -175,7 +175,7 @@ def thresholds_of_samples(groups, names, threshold):
 
 
 def check_conditional_groups(groups, n_samples, conditional):
-    """Return groups as an array or None. Raise an error if they are missing or not allowed."""
+    """Return groups as an array or None. Only conditional="group" requires and allows groups."""
     if (groups is None) == (conditional == "group"):
         raise ValueError(
             'groups must be passed if and only if conditional="group"; got '
@@ -199,7 +199,7 @@ def n_needed(coverage):
 
 
 def class_shares(given, trained, classes):
-    """Return class shares from `given`, or if None from training or calibration samples."""
+    """Return class shares from `given`, else from training samples, else from calibration."""
     name = "prevalence"
     if given is None and trained.y_train is None and hasattr(trained.estimator, "class_count_"):
         given, name = trained.estimator.class_count_, "class_count_ of estimator"

@@ -39,7 +39,7 @@ class _Constraint:
         return METRICS[name](y, scores, sample_weight=sample_weight, **level)
 
     def choose(self, scores, flagged, calibration, groups):
-        """Return the mask of the samples to review. `flagged` is the mask of `predict`."""
+        """Return the mask of samples that `predict_top` selects. `predict` selects `flagged`."""
         if groups is not None:
             raise ValueError(
                 'groups need n (or constraint="fdr"), because without n all groups have the same '
@@ -113,13 +113,12 @@ class FalsePositiveRate(_Constraint):
         if n_allowed < 0:
             needed = n_rows_needed(self.budget, self.delta)
             return np.inf, self._too_few("fpr <=", needed, negative, "negatives")
-        # The threshold is at least this order statistic of the negatives, and below the next score.
         low = negative[n_allowed]
         return _between(low, scores[scores > low].min(initial=np.inf)), None
 
 
 class Recall(_Constraint):
-    """A lower bound on recall: the threshold is between a positive and the next lower score."""
+    """A lower bound on recall: a threshold between a positive's score and the next lower score."""
 
     metric = ("precision_at_recall", "recall")
 

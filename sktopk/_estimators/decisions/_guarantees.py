@@ -82,7 +82,7 @@ def hits_interval(old, positive, new, n, delta, random):
 
 
 def simultaneous_hits(old, positive, new, ns, delta, random):
-    """Return bounds for each n in `ns`. All bounds hold simultaneously at level 1 - delta."""
+    """Bound the number of positives in the n best samples, at a joint level 1 - delta for all n."""
     # With j different n, each interval has the level 1 - delta / j (Bonferroni). If n increases by
     # m, positives increase by 0 to m: so the interval at one n also gives bounds at any other n.
     each = {n: hits_interval(old, positive, new, n, delta / len({*ns}), random) for n in ns}
@@ -113,7 +113,7 @@ def separates(scores, positive):
 
 
 def warn_of_drift(flagged, old, what="flagged"):
-    """Warn if far more or fewer samples are flagged than in calibration (`old`)."""
+    """Warn if the share of flagged samples differs significantly from calibration (mask `old`)."""
     count, n, known, n_old = np.sum(flagged), len(flagged), np.sum(old), len(old)
     # The smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
     more = hypergeom.cdf(known, n_old + n, n_old, known + count) if count else 1.0

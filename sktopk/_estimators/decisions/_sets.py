@@ -74,8 +74,8 @@ class SetClassifier(CalibratedDecision):
     empty : {"allow", "top1"}, default="allow"
         Sets can be empty ("allow"), or empty sets get the label with the best score ("top1").
     randomized : bool, default=False
-        For "aps" and "raps": whether `predict_set` uses a random factor u (see Notes), else u = 1.
-        If no samples are equal, the coverage is then exact, but some sets are empty.
+        For "aps" and "raps": if True, the factor u of `predict_set` (see Notes) is random, else 1.
+        With True, the coverage is exact if all samples differ, but some sets can be empty.
     penalty : float, default=0.1
         For "raps": number >= 0 that a label's score loses for each rank beyond k (lambda of [5]_).
     prevalence : array-like of shape (n_classes,), default=None
@@ -130,7 +130,7 @@ class SetClassifier(CalibratedDecision):
       corrects for class frequencies: its probabilities are already divided by :math:`\pi`.
 
     With `conditional`, the guarantee holds for each class or group [2]_, even if their shares
-    change. A class without training samples is in no set. `fit` warns if such a class may exist.
+    change. A class without training samples is in no set.
 
     References
     ----------
@@ -205,8 +205,8 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant. Whole groups are held out, and one sample of
             each held-out group is used for calibration. The guarantee holds for one random sample
-            of a new group. `estimator` gets groups if its `fit` accepts them, unless it has
-            `pos_label`. Groups with ``cross_fit=True`` require such an estimator.
+            of a new group. The `fit` of `estimator` gets the groups if it accepts them, except for
+            rankers (with `pos_label`). With ``cross_fit=True``, groups require `TopKClassifier`.
 
             With ``conditional="group"``, single samples are held out instead of whole groups. The
             coverage then holds in each group.
