@@ -32,7 +32,6 @@ def _loss_and_gradient(scores, target, k, tau, margin, *, gradient_needed):
     else:
         head, classes = symmetric.largest_others(scores, target, min(2 * k, scores.shape[1] - 1))
     largest = torch.maximum(head[:, 0], label_score)
-    # If fewer than k other classes have a score above -inf, the loss and its gradient are 0.
     undefined = (head[:, k - 1] == -torch.inf) & (largest < torch.inf)
     head = head.masked_fill(undefined.unsqueeze(1), 0.0)
     if k == 1:
@@ -91,7 +90,7 @@ def smooth_topk_loss(
     ----------
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or nonnegative weights of the classes. With weights, the loss is the
-        weighted sum of the class losses. Time and memory grow with the number of nonzero weights.
+        weighted sum of L(s, y) over classes y. Time and memory grow with the number of weights > 0.
     k : int
         Number of predicted classes, 1 <= k < n_classes, at most 600.
     tau : float, default=1.0
@@ -155,10 +154,10 @@ def smooth_topk_adjusted_loss(
         {e_y\, \sigma_{k-1}(e_{\setminus y})}\right], \qquad e_j = \pi_j \exp\frac{s_j}{k \tau}
 
     The loss is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
-    :math:`\pi_j` is the share of class j among the training samples. Training raises the scores
-    :math:`s_j` of rare classes, but frequent classes usually keep an advantage. For k = 1, use
-    :func:`logit_adjusted_loss`, which removes this advantage. In your own training loop, add
-    :func:`logit_adjusted_loss` of the same scores. Cross-entropy would undo the correction.
+    :math:`\pi_j` is the share of class j among the training samples. Training with this loss raises
+    scores :math:`s_j` of rare classes, but frequent classes usually keep an advantage. For k = 1,
+    use :func:`logit_adjusted_loss`, which removes this advantage. For k > 1, add it to this loss in
+    your own training loop. Adding cross-entropy instead would undo the adjustment.
 
     Examples
     --------

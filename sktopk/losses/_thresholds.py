@@ -34,7 +34,7 @@ def within_group(weight, positive, of):
 
 
 def rank_tolerance(rank):
-    """Return the allowed rounding error of a cumulative weight that is compared with `rank`."""
+    """Return the tolerance for rounding errors when a cumulative weight is compared with `rank`."""
     return (rank * 1e-7).clip(max=MAX_TOLERANCE)
 
 
@@ -121,19 +121,19 @@ class KthLargest(_Ranked):
 
     where n is the number of samples that `of` selects [1]_. If n < j, t is the smallest score. Only
     the j-th largest score has a gradient. Tied scores rank in the order of the samples. Without
-    samples, t is -inf. Call ``threshold(scores, positive, weight=None, groups=None)``.
+    samples, t is -inf. Call the object: ``threshold(scores, positive, weight=None, groups=None)``.
 
-    With weights, n is the total weight of the selected samples, and j = n tau is not rounded. The
-    threshold t is the largest score for which the samples at or above t weigh at least j.
+    With weights, n is the total weight of the samples that `of` selects, and j = n tau is not
+    rounded. The threshold is the largest score t for which samples at or above t weigh at least j.
 
     Parameters
     ----------
     of : {"negatives", "positives", "all"}
         Samples whose scores determine the threshold.
     k : int, default=None
-        The rank j itself, at least 1. Pass either `k` or `tau`.
+        The rank j of the threshold, at least 1. Pass either `k` or `tau`.
     tau : float, default=None
-        The rank j as a share of the selected samples, in (0, 1]. None if `k` is given.
+        The rank j as a share of the samples that `of` selects, in (0, 1]. None if `k` is given.
 
     References
     ----------
@@ -165,9 +165,9 @@ class TopMean(_Ranked):
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
     where n is the number of samples that `of` selects [1]_. With `k`, j is min(k, n). With `tau`, j
-    is n tau, rounded up. With weights, n and j are total weights, the lowest averaged score may
-    count in part, and n tau is rounded up to a multiple of min(1, mean weight). Without samples, t
-    is -inf. The code of TopPushK uses this threshold, that of tau-FPL the rank floor(n tau) + 1.
+    is n tau, rounded up. Without samples, t is -inf. The code of TopPushK uses this threshold. The
+    code of tau-FPL uses j = floor(n tau) + 1. With weights, n and j are total weights: the lowest
+    averaged score may count in part, and n tau is rounded up to a multiple of min(1, mean weight).
 
     Examples
     --------
@@ -193,14 +193,14 @@ class TopMean(_Ranked):
 @documented_like(KthLargest)
 @dataclass(frozen=True)
 class SurrogateQuantile(_OfGroup):
-    r"""Threshold t for which the mean surrogate l(s - t) of the selected samples is tau.
+    r"""Threshold t at which the mean of l(s - t) over the scores s is tau, for a surrogate l.
 
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where n is the number of samples that `of` selects. Adam et al. (arXiv:2002.10923) use this t in
-    Pat&Mat. It is at least the threshold of :class:`KthLargest` with the same `tau`. Without
-    samples, t is -inf. The gradient of t is :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
+    where the sum is over the n samples that `of` selects. Without samples, t is -inf. Pat&Mat uses
+    this threshold (arXiv:2002.10923). It is at least that of :class:`KthLargest` with equal `tau`.
+    The derivative of t by :math:`s_i` is :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
 
     Parameters
     ----------

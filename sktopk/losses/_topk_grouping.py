@@ -27,7 +27,7 @@ def topk_grouping_loss(
         - \sum_{i=k+1}^n t_{[i]} \log q_{[i]}
 
     where :math:`q` is the softmax, :math:`[i]` is the class of the i-th largest score and :math:`t`
-    is the target, in one-hot form [1]_. The loss jumps where a class enters the top k.
+    is the target, one-hot or soft [1]_. The loss is discontinuous where a class enters the top k.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def topk_transition_loss(
     Parameters
     ----------
     detach_weight : bool, default=False
-        Whether the gradient treats the weight Q as a constant. The paper does not specify this.
+        Whether gradients treat the mixture weight Q as constant. The paper does not specify this.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def topk_transition_loss(
 
 
 def _group(scores, k):
-    """Return log-probabilities, the same with the top k classes as one class, and the top k."""
+    """Return log-probabilities, the same with the top k classes merged, and the top k classes."""
     values, top = scores.topk(k, dim=1, sorted=False)
     ends = value_range(values)
     if masked := ends is None or not ends[0] > -math.inf:

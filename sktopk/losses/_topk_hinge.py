@@ -103,9 +103,9 @@ def topk_hinge_convex_loss(
         L(s, y) = \max\Bigl(0,\; \frac{1}{k} \sum_{i=1}^k v_{[i]}\Bigr),
         \qquad v_j = s_j + m \, [j \neq y] - s_y
 
-    where :math:`m` is the margin [1]_. The label is included with :math:`v_y = 0`. The loss is a
-    convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``. With ``margin=1``, it is
-    also an upper bound of the top-k error. It is not top-k calibrated [2]_: minimizing the loss
+    where :math:`m` is the margin [1]_. The label itself has the violation :math:`v_y = 0`. The loss
+    is a convex upper bound of :func:`topk_hinge_loss` with ``scaled=False``. With ``margin=1``, it
+    is also an upper bound of the top-k error. The loss is not top-k calibrated [2]_: its minimizer
     need not minimize the top-k error.
 
     Returns

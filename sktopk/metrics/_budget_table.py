@@ -43,9 +43,9 @@ def budget_table(
     budgets : int or array-like of shape (n_budgets,), default=(50, 100, 200)
         Numbers b of samples that are selected per day, integers from 1 to `n_rows`.
     n_rows : int, default=None
-        Number of samples per day, from which each budget selects. None means all given samples.
+        Number of samples per day. None means that all given samples are from a single day.
     confidence : float, default=0.95
-        Level of the intervals, in (0, 1). It is lower with few hits: 0 hits give [0, 0].
+        Level of the intervals, in (0, 1). Few hits give too short intervals: 0 hits give [0, 0].
     n_bootstraps : int, default=500
         Number of bootstrap samples, at least 10.
     random_state : int, RandomState or None, default=0
@@ -103,7 +103,7 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return two numbers per bootstrap sample: positives among the k best, and all positives."""
+    """Return the number of positives of each bootstrap sample, among the k best and in total."""
     # To save time, merge the blocks of tied samples whose ranks are far beyond the largest budget.
     n = int(selected[-1])
     last = np.searchsorted(selected, k.max() + 8 * np.sqrt(k.max()) + 16) + 1

@@ -29,9 +29,9 @@ from ._matrices import or_one
 
 
 class Batch(NamedTuple):
-    """Samples of a binary problem: scores / margin, weights in each class, kinks of the hinges."""
+    """Samples of a binary problem. The kink of a sample is the tau at which its hinge becomes 0."""
 
-    scores: torch.Tensor
+    scores: torch.Tensor  # (scores - median) / margin
     positive: torch.Tensor  # sample weights of positives, 0 for negatives
     negative: torch.Tensor  # sample weights of negatives, 0 for positives
     sign: torch.Tensor  # 1 for positives, -1 for negatives
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the batch with weights divided by their group's maximum, to avoid overflow."""
+        """Return the batch with weights divided by the largest in the group, to avoid overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
@@ -75,7 +75,7 @@ def in_units(scores, weight, margin):
 
     Subtracting the median keeps more digits. The median is one of the scores, so that equal scores
     stay equal. Scores of -inf become finite numbers far below all others, where hinges and sigmoids
-    are constant. If a score is NaN or inf, all become NaN. If all are finite, the mask is None.
+    are constant. NaN or inf makes all scores NaN. If all scores are finite, the mask is None.
     """
     if not scores.numel():
         return scores / margin, None
@@ -102,7 +102,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
     `closed_form` returns the optimum and its gradient by the scores. `program` returns arguments of
-    :func:`linear_program`. A loss that depends on a score of -inf is raised to at least `bound`.
+    :func:`linear_program`. A loss that depends on a score of -inf becomes its limit, `bound`.
     """
     check_solver(solver, isinstance(batch.groups, Groups))
     scores, positive, negative = batch[:3]
@@ -119,7 +119,6 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
             weights = {"positive": positive.double(), "negative": negative.double()}
             value, gradient = closed_form(batch._replace(**weights), **parameters)
             if batch.bottom is not None:
-                # Scores of -inf are finite numbers here. A loss that uses them is at least `bound`.
                 unbounded = batch.groups.sum((gradient * batch.bottom != 0).long()) > 0
                 value = torch.where(unbounded, value.clamp(min=bound), value)
             value, gradient = batch.groups.mean(value, gradient, batch)
@@ -153,7 +152,7 @@ def optimum(program, scores, bottom):
 
 
 class Kinks(NamedTuple):
-    """The kinks of each group in ascending order, and cumulative weights of both classes."""
+    """Kinks of the hinges, in ascending order in each group, and cumulative class weights."""
 
     value: torch.Tensor
     positive_below: torch.Tensor  # weight of the positives up to the kink
@@ -168,11 +167,11 @@ class Kinks(NamedTuple):
         return self.value - self.groups.previous(self.value)
 
     def positive_hinges(self):
-        """Return the weighted sum of the positives' hinges for tau at each kink."""
+        """For each kink, return the weighted sum of the positives' hinges at this threshold."""
         return self.groups.within(self.groups.previous(self.positive_below) * self.gap)
 
     def negative_hinges(self):
-        """Return the weighted sum of the negatives' hinges for tau at each kink."""
+        """For each kink, return the weighted sum of the negatives' hinges at this threshold."""
         return self.groups.after(self.groups.previous(self.negative_above) * self.gap)
 
 
@@ -183,9 +182,10 @@ def sort_kinks(batch):
 
 
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
-    """Return the derivatives of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
+    """Return the gradient of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
 
-    The derivatives are by the scores. Samples whose kink is `tau` get values that make the sum 0.
+    The gradient is by the scores; z_i are weighted hinges of positives, z_j of negatives. Hinges
+    with a kink at the minimizer `tau` get derivatives for which the gradient sums to 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -200,9 +200,9 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 
 
 def hinge_rows(batch):
-    """Return the constraints of hinges: matrix entries, right-hand side and sample numbers.
+    """Return the constraints of the hinges z: matrix entries, right-hand side, sample indices.
 
-    The variables are tau and z_i. The n rows sign * tau - z <= sign * kink precede n rows -z <= 0.
+    The columns are tau, z. The first n rows are sign * tau - z <= sign * kink, the last -z <= 0.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

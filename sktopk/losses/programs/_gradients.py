@@ -28,7 +28,7 @@ class _Solved(torch.autograd.Function):
 
 
 def differentiable_optimum(program, solution, width):
-    """Return the optimum (with penalty if `width` > 0). Its gradient is that of the Lagrangian."""
+    """Return the minimal cost (plus penalty if `width` > 0), with gradients for all arguments."""
     slack, status = program.slack(solution.x), solution.status
     cost = (program.cost * solution.x).sum(-1)
     if width:
@@ -44,7 +44,7 @@ def differentiable_optimum(program, solution, width):
 
 
 def differentiable_vertex(program, solution):
-    """Return x, with the gradient of the solution of M_J x = h_J for the active rows J."""
+    """Return the solution x, differentiated as the solution of the active rows, M_J x = h_J."""
     # Small changes of the costs do not move x. Add 0 * costs, to make their gradient 0, not None.
     slack = program.slack(solution.x) + 0.0 * program.cost.sum(-1, keepdim=True)
     constants = program.detach()
@@ -72,7 +72,7 @@ def differentiable_minimiser(program, solution, width):
 
 
 def _solve(program, active, gradient):
-    """Solve M_J'M_J z = gradient for the active rows J (least norm if z is not unique)."""
+    """Solve M_J'M_J z = gradient, where M_J has the active rows (least norm if not unique)."""
     matrix = program.matrix
     solve = matrix.active_solver(active, gradient.new_tensor(_DAMPING))
     solution = solve(gradient)

@@ -64,7 +64,7 @@ def linear_program(
     Parameters
     ----------
     c : Tensor of shape (..., n_variables)
-        Costs, floating point. Leading dimensions are broadcast to the shape of the batch.
+        Costs, floating point. The leading dimensions of all arguments broadcast to one shape.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of inequalities: dense, sparse COO or CSR. None means no inequalities. A sparse
         matrix has all leading dimensions of the batch, or none. Only stored entries get a gradient.
@@ -81,17 +81,17 @@ def linear_program(
         - "penalty": penalizes violations [1]_. `fun` is a smooth lower bound of the optimum.
         - "highs": calls :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Epsilon of the penalty (see Notes), positive. Smaller is more accurate, but less smooth.
+        Positive epsilon of "penalty" (see Notes). If smaller, `fun` is more exact, but less smooth.
     tol : float, default=None
         Positive tolerance for constraints, dual residual and gap, relative to the largest cost and
-        right-hand side. Not used by "highs". None means 1e-9; "newton" then repeats unsolved
+        right-hand side. Not used by "highs". None means 1e-9, and "newton" repeats unsolved
         programs with 1e-6 if an input is not float64. Gradients can be wrong if two costs, or two
-        rows, differ by a factor above 1e-2 / `tol`. A program can count as infeasible or unbounded
-        if its solution or multipliers have a norm above 1e-3 / `tol` (at least 1e2, at most 1e6).
+        rows, differ by a factor above 1e-2 / `tol`. `status` can be wrong if the solution or the
+        multipliers have a norm above 1e-3 / `tol`, clipped to [1e2, 1e6].
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Reaction to an unsolved program: RuntimeWarning, RuntimeError or nothing. Its gradient is 0.
+        Unsolved programs raise a RuntimeWarning, a RuntimeError or nothing. Their gradient is 0.
 
     Returns
     -------
@@ -102,14 +102,14 @@ def linear_program(
         x : Tensor of shape (..., n_variables)
             Solution. If unsolved, the last iterate, or zeros with "highs".
         fun : Tensor of shape (...)
-            Optimum; inf if infeasible, -inf if unbounded, c @ x if the solver stopped early.
+            Optimum; inf if infeasible, -inf if unbounded, the objective at x if stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
             Nonnegative multipliers v of the inequalities: scipy's marginals times -1.
         multipliers_eq : Tensor of shape (..., n_equations)
             Multipliers u of the equations: scipy's marginals times -1.
         status : Tensor of shape (...), int64
             As in scipy.optimize.linprog: 0 optimal, 1 stopped by `max_iter`, 2 infeasible, 3
-            feasible and unbounded, 4 numerical difficulties ("highs" only).
+            unbounded, 4 numerical difficulties ("highs" only).
         primal_residual : Tensor of shape (...)
             Largest violation of a constraint.
         dual_residual : Tensor of shape (...)
@@ -130,9 +130,10 @@ def linear_program(
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`
-    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum is smooth in b and
-    depends on the scale of each row. It is in :math:`[p - \varepsilon (|v|^2 + |u|^2) / 2, p]` for
-    the optimum p and multipliers v, u. Violations are only penalized, so `status` is never 2.
+    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum `fun` is a smooth
+    function of b. It is less than the optimum p by at most
+    :math:`\varepsilon (|v|^2 + |u|^2) / 2`, where v and u are the multipliers at p. Multiplying a
+    constraint by a number changes `fun`. Violations are only penalized, so `status` is never 2.
 
     On a CPU, "newton" is faster up to about 20 variables, and for sparse matrices if most of their
     columns have few entries. Otherwise, "highs" is faster. Redundant constraints are allowed.

@@ -24,9 +24,9 @@ class LinearProgramLoss(nn.Module):
     Parameters
     ----------
     build : callable
-        Function ``build(scores, target)`` that returns one program: a dict with c, and with A_ub
-        and b_ub, with A_eq and b_eq, or with all four. `build` also gets `sample_weight` if the
-        loss is called with weights. Define `build` at module level to make the loss picklable.
+        Function ``build(scores, target)`` that returns a dict with c and one or both of the pairs
+        A_ub, b_ub and A_eq, b_eq. If the loss is called with weights, `build` gets `sample_weight`,
+        too. Define `build` at module level to make the loss picklable.
     method, smoothing, tol, max_iter, on_failure
         Parameters of :func:`linear_program`, with the same defaults.
 

@@ -39,7 +39,7 @@ class DenseRows(NamedTuple):
         return self.values.norm(dim=-1), self.values.norm(dim=-2)
 
     def active_solver(self, active, damping):
-        r"""Return the function g -> (M_J'M_J + damping I)^{-1} g. J are the rows in `active`."""
+        r"""Return the function g -> (M_J'M_J + damping I)^{-1} g, where M_J has the active rows."""
         hessian = self.values.mT @ (active.unsqueeze(-1) * self.values)
         diagonal = hessian.diagonal(dim1=-2, dim2=-1)
         # Use at least `floor`: smaller damping is lost in rounding errors of the diagonal.
@@ -59,7 +59,7 @@ class DenseRows(NamedTuple):
 class SparseRows(NamedTuple):
     """Sparse counterpart of `DenseRows`: the entries of one block-diagonal matrix.
 
-    Row r of program b has the number b * n_rows + r. Columns are numbered in the same way.
+    `rows` has b * n_rows + r for entries in row r of program b. `columns` has similar numbers.
     """
 
     rows: torch.Tensor
@@ -96,7 +96,6 @@ class SparseRows(NamedTuple):
         return lambda g: conjugate_gradients(product, diagonal, g)
 
     def entries(self, program):
-        # Import scipy here, because only method="highs" needs it.
         from scipy.sparse import csr_array
 
         _, n_rows, n_variables = self.shape
@@ -128,7 +127,7 @@ def conjugate_gradients(product, diagonal, g):
 
 
 def sparse_matrix(entries, shape, like):
-    """Return a sparse matrix of (rows, columns, values), with dtype and device of `like`."""
+    """Return a sparse matrix from triples (rows, columns, values), with the dtype of `like`."""
     triples = []
     for entry in entries:
         parts = (torch.as_tensor(part, device=like.device).reshape(-1) for part in entry)
@@ -178,7 +177,7 @@ def _flat_entries(A, batch_shape):
 
 
 def equilibrate(program, *, scale_rows):
-    """Return factors for the rows (if `scale_rows`) and columns that bring their norms near 1."""
+    """Return row and column factors that bring norms near 1. Without `scale_rows`, rows get 1."""
     matrix = program.matrix
     rows, columns = torch.ones_like(program.rhs), torch.ones_like(program.cost)
     for power in _EQUILIBRATION_POWERS if scale_rows else (1.0,):

@@ -77,10 +77,10 @@ class Program:
 
 
 class ScaledProgram(Program):
-    """A batch of linear programs, scaled so that all rows, columns and vectors have norms near 1.
+    """A batch of linear programs, scaled so that rows, columns, `rhs` and `cost` have norms near 1.
 
-    If x and y solve the scaled programs, sigma C x and kappa R y solve the original programs. C and
-    R are diagonal matrices (`columns`, `rows`), sigma and kappa numbers (`rhs_unit`, `cost_unit`).
+    If a scaled program has the solution x and the multipliers y, the original program has the
+    solution `rhs_unit * columns * x` and the multipliers `cost_unit * rows * y`.
     """
 
     def __init__(self, program, *, unit=1.0, scale_rows=True):
@@ -105,7 +105,7 @@ class ScaledProgram(Program):
 
 
 def solve_newton(program, *, tol, max_iter, width):
-    """Return the `Solution`. If `width` > 0, its x minimizes c'x + |(M x - h)_+|^2 / (2 width)."""
+    """Return the `Solution`. If `width` > 0, x minimizes cost + |violations|^2 / (2 width)."""
     solution, size = _solve(program, 1.0, tol, max_iter, width)
     unit = torch.ones_like(size)
     for _ in range(0 if width else _MAX_RESCALINGS):
@@ -211,7 +211,7 @@ class _Newton:
         self.damping = torch.where(length < _SHORT, more, full)
 
     def _search(self, direction, image):
-        """Return the first step length in 1, 1/2, 1/4, ... with enough decrease (Armijo rule)."""
+        """Return the first of 1, 1/2, 1/4, ... that meets Armijo's rule, and whether one does."""
         rho = _PROXIMAL_RATIO * self.width
         slope = _dot(self.gradient, direction)
         linear = _dot(self.cost + rho * (self.x - self.anchor), direction)
@@ -271,7 +271,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Return whether the cost falls without bound along `direction`, corrected if necessary."""
+        """Return whether the cost falls without bound along `direction` or a correction of it."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         if (self._falls(direction, _LEAST_NORM) & ~found).any():
@@ -305,7 +305,7 @@ class _Newton:
 
 
 def _polish(program, x, multipliers, solved, noise):
-    """Return x and multipliers with M_J x = h_J and M_J'y_J = -c, if this reduces the error."""
+    """Return x and multipliers that solve the active rows as equations, if the error falls."""
     active = program.active_rows(multipliers, noise)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
     new_x, new_multipliers = x, active * multipliers

@@ -98,7 +98,7 @@ def _closed_form(batch, beta):
 
 
 def fbeta_program(batch, beta):
-    """Return the program with x = [t tau, t z, t], where 1 / t is the denominator of the loss."""
+    """Return the program with x = [t tau, t z, t]: z are hinges, 1 / t the loss's denominator."""
     recall, precision = beta_shares(beta)
     # Dividing all weights by n_+ keeps the numbers near 1.
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
@@ -136,9 +136,9 @@ def precision_at_recall_program_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_+} \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr) \le 1 - r
 
-    where m is `margin` and r is `recall`. Hinges are upper bounds of errors: at the best threshold
-    :math:`\tau`, the recall is at least r, and the false-positive rate is at most the loss. The
-    loss is the optimum of a linear program [1]_. Sorting finds it in O(n log n).
+    where m is `margin` and r is `recall`. Hinges are upper bounds of errors. Therefore, at the
+    minimizing :math:`\tau`, the recall is at least r, and the false-positive rate is at most L. The
+    loss L is the optimum of a linear program [1]_, which sorting finds in O(n log n).
 
     Parameters
     ----------
@@ -176,10 +176,10 @@ def recall_at_fpr_loss(
         \quad \text{subject to} \quad
         \frac{1}{n_-} \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr) \le \varphi
 
-    where m is `margin` and :math:`\varphi` is `fpr`. Hinges are upper bounds of errors: at the best
-    threshold :math:`\tau`, the false-positive rate is at most :math:`\varphi`, and the recall is at
-    least 1 minus the loss. The loss is Pat&Mat-NP [1]_ with the hinge and the threshold
-    `SurrogateQuantile`. Sorting finds the minimum in O(n log n).
+    where m is `margin` and :math:`\varphi` is `fpr`. Hinges are upper bounds of errors. Therefore,
+    at the minimizing :math:`\tau`, the false-positive rate is at most :math:`\varphi`, and the
+    recall is at least 1 - L. The loss L is Pat&Mat-NP [1]_ with the hinge as surrogate and the
+    threshold :class:`SurrogateQuantile`. Sorting finds the minimum in O(n log n).
 
     Parameters
     ----------

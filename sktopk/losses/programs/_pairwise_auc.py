@@ -63,12 +63,13 @@ def pairwise_auc_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1} or, for scores of all classes, integer class indices.
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        Loss l(z) of a pair whose negative has the higher score by z margins. "hinge" is
-        max(0, 1 + z), and both "quadratic" and "squared_hinge" are its square. "logistic" is
-        log2(1 + exp z). "ramp" clips 1 + z to [0, 1], without a gradient for misranked pairs.
-        ``solver="program"`` requires the hinge.
+        Loss l(z) of a pair, where z is (score of the negative - score of the positive) / margin.
+        "hinge" is max(0, 1 + z), and both "quadratic" and "squared_hinge" are its square.
+        "logistic" is log2(1 + exp z). "ramp" clips 1 + z to [0, 1]: misranked pairs get no
+        gradient. ``solver="program"`` requires the hinge.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        Multi-class: "ovr" compares each class with the rest, "ovo" and "mu" each pair of classes.
+        For multi-class scores: "ovr" compares each class with the rest. "ovo" and "mu" compare
+        pairs of classes, by the score of one class ("ovo") or a difference of two scores ("mu").
 
     Returns
     -------
@@ -158,7 +159,7 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
 
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
-    """Return four fields of a `Batch` with one binary problem per row, and the sample weights."""
+    """Return four fields of `Batch`, with a row for each binary problem, and sample weights."""
     scores, target = check_hard(scores, target, sample_weight, "pairwise_auc_loss")
     margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape

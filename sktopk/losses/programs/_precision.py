@@ -86,7 +86,7 @@ def _elastic(batch, precision, penalty):
 
 
 def elastic_program(batch, precision, penalty):
-    """Return the linear program of the loss. The variables are tau, the hinges and max(0, V)."""
+    """Return the linear program. Its variables are tau, the hinges and the loss's max(0, V)."""
     entries, right, i = hinge_rows(batch)
     n, zero = len(i), right.new_zeros(1)
     n_positive, n_negative = batch.positive.sum(), batch.negative.sum()
@@ -120,11 +120,11 @@ def precision_at_k_loss(
 
     where m is `margin`, T is any set of k samples, and :math:`T^*` is any set of k samples with as
     many positives as possible. L is at least 1 minus the precision at k. In the formula, the first
-    maximum is from the structured hinge [1]_, the second from the ramp loss [2]_. If there are more
-    than k positives, only the k positives with the highest scores count, and L is not convex.
+    maximum is from the structured hinge [1]_, the second from the ramp loss [2]_. With more than k
+    positives, only the k positives with the highest scores affect L, and L is not convex.
 
-    Let :math:`s^+_{[i]}` be the i-th best score of a positive, and :math:`s^-_{[i]}` of a negative.
-    If both classes have at least k samples, L is the mean over i = 1, ..., k of
+    Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th largest scores of the positives and of
+    the negatives. If both classes have at least k samples, L is the mean over i = 1, ..., k of
     :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)`.
 
     Parameters
@@ -136,7 +136,7 @@ def precision_at_k_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch lacks a class. Ties keep their order.
+        Nonnegative. Zero, with gradient 0, if a class is missing. Tied scores rank in sample order.
 
     References
     ----------
@@ -178,7 +178,7 @@ def _top_sums(batch, k):
 
 
 def _tops(groups, key, taken):
-    """For each (weight, amount), take weight from the best samples first, `amount` in total."""
+    """For each (weight, amount), return weights of the best samples only, `amount` in total."""
     _, order, ordered = groups.sort(-key)
     found = []
     for weight, amount in taken:
@@ -192,8 +192,8 @@ def _tops(groups, key, taken):
 def precision_at_k_program(batch, k):
     """Return the linear program of the loss. The variables are x = [lambda, z, u].
 
-    By duality, the first maximum in the loss is the minimum of k lambda + w'z with z >= 0 and
-    lambda + z_i >= s_i + [y_i = 0]. Here, w are the sample weights; u are the weights in T*.
+    By duality, k times the first maximum in the loss is the minimum of k lambda + w'z, subject to
+    z >= 0 and lambda + z_i >= s_i + [y_i = 0]. Here, w are sample weights, and u the weights in T*.
     """
     scores, positive, negative, sign = batch[:4]
     n = len(scores)

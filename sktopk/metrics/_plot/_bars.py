@@ -24,9 +24,9 @@ class SetSizeDisplay(ScoreDisplay):
     Each bar shows the share of samples with a given set size. For each set size, a line shows the
     coverage: the share of sets that contain the label. Larger points stand for more samples.
 
-    Create the display with `from_predictions`, or with `from_estimator`, which takes no groups.
-    Both take `target` and the arguments `labels` and `sample_weight` of `set_coverage_score`. The
-    default `target` of `from_estimator` is the `coverage` of a `SetClassifier` if `method` uses it.
+    Create the display with `from_predictions` or `from_estimator`. Both take `target`, and `labels`
+    and `sample_weight` of `set_coverage_score`. For a `SetClassifier`, the default `target` of
+    `from_estimator` is its `coverage`, if its `method` uses it. Neither takes `groups`.
 
     Parameters
     ----------
@@ -86,7 +86,6 @@ class SetSizeDisplay(ScoreDisplay):
         if not weight.any():
             raise ValueError("sample_weight must have a positive value; got only zeros")
         size, present = set_sizes(y_set), weight > 0
-        # The sizes up to 10 have their own bins. The last bin contains the largest size.
         steps = (step * 10**power + 1 for power in range(1, 18) for step in (1, 2, 5))
         lower = [*range(11), *steps]
         n_bins = np.searchsorted(lower, size[present].max(), side="right")

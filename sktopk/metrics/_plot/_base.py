@@ -94,8 +94,8 @@ class ScoreDisplay(Display):
         name : str, default=None
             Name in the legend. None means the class name of the estimator.
         **kwargs : dict
-            Other arguments of `from_predictions`, with the same errors. ``pos_label=None``
-            means ``estimator.pos_label_``, if it exists, else the label 1 or True.
+            Other arguments of `from_predictions`. ``pos_label=None`` means
+            ``estimator.pos_label_``, if it exists, else the label 1 or True.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class ScoreDisplay(Display):
 
 
 class CurveDisplay(ScoreDisplay):
-    """Base class of displays with a curve per classifier or test fold. `_join` combines folds."""
+    """Base class of displays of curves. In subclasses, `_join` combines the curves of folds."""
 
     @classmethod
     def from_cv_results(
@@ -224,7 +224,7 @@ class CurveDisplay(ScoreDisplay):
 
 
 def draw_curves(ax, x, y, kwargs, **single):
-    """Draw one curve (with the line properties `single`) or one per fold. Return the lines."""
+    """Draw and return one curve (with the style `single`), or a list with one curve per fold."""
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
             curves = [line for line in ax.lines if line.get_color() in _COLORS]
@@ -241,7 +241,7 @@ def draw_curves(ax, x, y, kwargs, **single):
 
 
 def draw_bars(ax, height, **kwargs):
-    """Draw bars at 0, 1, 2, ... next to existing bars, and return the new bars."""
+    """Draw bars at x = 0, 1, ... next to the bars that are already there. Return the new bars."""
     bars = ax.bar(np.arange(len(height)), height, **kwargs)
     series = [each for each in ax.containers if hasattr(each, "patches")]
     width = _GROUP_WIDTH / len(series)
@@ -252,7 +252,7 @@ def draw_bars(ax, height, **kwargs):
 
 
 def draw_reference(ax, x, y, label, shown, *, zorder=1.9):
-    """Return the gray line "Chance" or "Ideal", or None. An equal line is not drawn twice."""
+    """Return the gray line `label`, drawn unless it is already there; None if not `shown`."""
     if not shown or y is None:
         return None
     points = np.c_[x, y]
@@ -272,7 +272,7 @@ def draw_once(artists, draw, *levels, label, **style):
 
 
 def draw_legend(ax, loc="best", **kwargs):
-    """Draw a legend: curves first, then reference lines. With many points, place it at `loc`."""
+    """Draw a legend: curves, then reference lines. With too many points for "best", use `loc`."""
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]
     handle_of = {label: handle for handle, label in entries}

@@ -28,7 +28,7 @@ _BUDGET = "budget"
 
 @dataclass(eq=False, repr=False)
 class BudgetCurveDisplay(CurveDisplay):
-    r"""Curve of the precision, recall or value of the k samples of highest score, against k.
+    r"""Curve of precision, recall or value among the k samples with the highest scores, against k.
 
     The labels :math:`y_i \in \{0, 1\}` and values :math:`v_i` are sorted by decreasing score:
 
@@ -54,7 +54,7 @@ class BudgetCurveDisplay(CurveDisplay):
       this share of groups at each k. The band shows how groups vary, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
-    4). The x axis ends at ``n_budgets`` times the largest marked k. ``n_budgets=None`` shows all k.
+    4; None with ``max_k``). The x axis ends at ``n_budgets`` times the marked k. None shows all k.
 
     Parameters
     ----------
@@ -111,7 +111,6 @@ class BudgetCurveDisplay(CurveDisplay):
 
     @classmethod
     def _defaults(cls, estimator, X, kwargs):
-        # Without groups, mark by default the number of samples that a `BudgetClassifier` flags.
         if not _has_budget(estimator) or kwargs.get("groups") is not None:
             return {}
         label = kwargs.get("pos_label")
@@ -222,7 +221,7 @@ def _has_budget(estimator):
 
 
 def _curves(gain, y_score, metric, n):
-    """Return three rows for k from 1 to n: the scores, a random order and the best order."""
+    """Return the metric at k = 1, ..., n for three orders: by score, random and best."""
     k = np.arange(1, len(gain) + 1)
     found = Ranking.from_values(gain, y_score).curve()[1][1:]
     curves = np.stack([found, k * gain.mean(), np.cumsum(np.sort(gain)[::-1])])
@@ -239,7 +238,7 @@ def _curves(gain, y_score, metric, n):
 
 
 def _checked(metric=None, value=None, max_k=None, budget=None):
-    """Return the arguments after checks. The default of `metric` is "value" or "recall"."""
+    """Check and return the options. The default `metric` is "value" with values, else "recall"."""
     metric = ("recall" if value is None else "value") if metric is None else metric
     check_option(metric, "metric", tuple(_YLABELS))
     for name, count in {"max_k": max_k, "budget": budget}.items():

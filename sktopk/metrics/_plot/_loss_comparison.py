@@ -21,7 +21,7 @@ _SHARE_OF_INTERVALS = 0.66
 
 @dataclass(eq=False, repr=False)
 class LossComparisonDisplay(Display):
-    r"""Plot the differences of a score between losses and a baseline, with confidence intervals.
+    r"""Plot the score differences between losses and a baseline, with confidence intervals.
 
     In run j of J (a fold or a random split), :math:`d_j` is the score of a loss minus the score of
     the baseline. The interval of a corrected t-test is
@@ -41,7 +41,7 @@ class LossComparisonDisplay(Display):
     names : array-like of str of shape (n_losses,)
         Names of the losses that are compared with the baseline.
     difference, half_width : array-like of shape (n_losses,)
-        Mean difference of each loss from the baseline, and half the length of its interval.
+        Mean score difference of each loss from the baseline, and half the width of its interval.
     baseline : str, default="cross_entropy"
         Name of the loss with which the other losses are compared.
     metric : str, default="score"
@@ -97,7 +97,7 @@ class LossComparisonDisplay(Display):
         ax: "Axes | None" = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the differences between the scores of each loss and of the baseline.
+        """Draw the score differences between each loss and the baseline.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class LossComparisonDisplay(Display):
         metric: str = "score",
         **kwargs: Any,
     ) -> Self:
-        """Plot the differences in score between the losses that a search has compared.
+        """Plot the score differences between a baseline and the other losses of a search.
 
         Only the best setting of each loss counts, which favors losses with many settings.
 
@@ -168,7 +168,6 @@ class LossComparisonDisplay(Display):
         self.errorbar_ = ax.errorbar(self.difference, y, xerr=self.half_width, **style)
         self.line_ = self.errorbar_.lines[0]
         self.zero_ = draw_once(ax.lines, ax.axvline, 0.0, label="_zero", **LEVEL_STYLE)
-        # Place texts at the right edge of the axes, at the height of the points.
         where = {"transform": ax.get_yaxis_transform(), "va": "center", "ha": "right"}
         self.texts_ = []
         words = _statistics.intervals_in_words(self.difference, self.half_width)
