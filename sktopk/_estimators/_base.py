@@ -215,7 +215,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None if X is a Dataset with labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights. A sample of weight 2 counts like two identical samples.
+            Nonnegative weights. A sample of weight 2 counts like two identical samples. So divide
+            other weights, such as amounts of money, by their mean.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as the plant on a photo. A network holds out whole groups. A
             search passes groups only to its splitter. To also pass groups to `fit`, use metadata

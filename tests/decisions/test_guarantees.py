@@ -48,7 +48,8 @@ def interval_of(old, new, ns, seed, delta):
         return simultaneous_hits(*old, new, ns, delta, np.random.default_rng(seed))
     clf = fit(*old, 1, delta=delta, random_state=seed)
     found = simultaneous_hits(*old, new, ns, delta, np.random.default_rng(clf._seed_))
-    np.testing.assert_array_equal(clf.hits_interval(column(new), ns), found)
+    again = clf.hits_interval(column(new), [*ns[::-1], ns[0]])  # another order, and one n twice
+    np.testing.assert_array_equal(again, np.array(found)[:, [*range(len(ns))[::-1], 0]])
     return found
 
 

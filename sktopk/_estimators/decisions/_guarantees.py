@@ -81,11 +81,11 @@ def hits_interval(old, positive, new, n, delta, random):
     return low, high - 1
 
 
-def simultaneous_hits(old, positive, new, ns, delta, random):
+def simultaneous_hits(old, positive, new, ns, delta, rng):
     """Bound the number of positives in the n best samples, at a joint level 1 - delta for all n."""
     # With j different n, each interval has the level 1 - delta / j (Bonferroni). If n increases by
     # m, positives increase by 0 to m: so the interval at one n also gives bounds at any other n.
-    each = {n: hits_interval(old, positive, new, n, delta / len({*ns}), random) for n in ns}
+    each = {n: hits_interval(old, positive, new, n, delta / len({*ns}), rng) for n in sorted({*ns})}
     low, high = np.transpose([each[n] for n in ns])
     more = np.maximum(0, np.subtract.outer(ns, ns))  # entry (i, j): max(0, ns[i] - ns[j])
     return (low[None] - more.T).max(axis=1), (high[None] + more).min(axis=1)
