@@ -201,7 +201,7 @@ class TopKClassifier(BaseNetClassifier):
         for name in ("tau", "sigma"):
             value = getattr(self, name)
             if name not in used and value != getattr(type(self), name):
-                why = f"loss={self.loss!r} has no parameter {name}"
+                why = f"loss={self.loss!r} does not use it (its own parameters: loss_params)"
                 if hasattr(self.loss, name):
                     why = f"the loss has its own {name}={getattr(self.loss, name)!r}"
                 warn(f"{name}={value!r} is ignored: {why}")
