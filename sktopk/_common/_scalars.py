@@ -174,7 +174,7 @@ def check_call(function, name, *places, **params):
         signature.bind(*places, **params)
     except TypeError as error:
         raise TypeError(
-            f"{name} must accept ({', '.join([*places, *params])}); got {signature}: {error}"
+            f"{name} needs arguments ({', '.join([*places, *params])}); got {signature}: {error}"
         ) from error
 
 

@@ -111,7 +111,7 @@ def set_threshold(clf, scores, data):
     found = clf._task_.finish(scores, target, weight, data.groups)
     vars(clf).update(found)
     if not found:
-        warn("threshold_ is not updated, because the samples lack a class that determines it")
+        warn("threshold_ is not updated: the samples lack a class from which it is computed")
 
 
 def calibrate(clf, scores, target, weight):

@@ -78,7 +78,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
     if getattr(clf, "class_weight", None) is not None:
         weight = weight * class_weights(clf.class_weight, clf.classes_, seen)[index]
         if not total(np.count_nonzero(weight)):
-            raise ValueError("sample_weight times class_weight must not be 0 for every sample")
+            raise ValueError("sample_weight * class_weight must be above 0 for at least one sample")
         of_class = total(np.bincount(index, weight, n_classes))
     clf.class_count_ = seen
     clf._n_seen_ = total(len(weight)) + (clf._n_seen_ if resumed else 0)
@@ -149,7 +149,7 @@ def check_validation(clf, X_val, y_val):
         warn(f"y_val has labels that are not in y: {listed(unknown)}; they count as {wrong}")
     weight = class_weights(getattr(clf, "class_weight", None), clf.classes_, clf.class_count_)
     if not weight[code[code >= 0]].any():
-        raise ValueError(f"y_val must have a class of weight above 0; got only {listed(found)}")
+        raise ValueError(f"y_val must have a label with class_weight > 0; got only {listed(found)}")
     weight = np.where(code < 0, 1.0, weight[code])
     return Samples(X_val, y_val, weight, target=clf._task_.target(y_val))
 

@@ -155,5 +155,5 @@ def check_callbacks(callbacks):
                 f"(name, instance); got {each!r}"
             )
         if name and name in {*TAKEN, *names}:
-            raise ValueError(f"callbacks must have different names, none of {TAKEN}; got {name!r}")
+            raise ValueError(f"callbacks must have unique names, not in {TAKEN}; got {name!r}")
         names.add(name)

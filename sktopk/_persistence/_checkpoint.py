@@ -85,7 +85,7 @@ class Checkpoint:
             check_like(net.run.average.state_dict(), found["average"], "average", {})
             net.run.average.load_state_dict(found["average"])
             if len(net.history_) != found["n_epochs"]:
-                raise ValueError("the number of epochs differs from the history")
+                raise ValueError("n_epochs must be the length of the history")
             if net.own_generator is None:
                 torch.set_rng_state(net.rng_state[0])
                 if len(net.rng_state) > 1:

@@ -37,7 +37,7 @@ def check_net_state(net, state):
     groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
     for expected, found in groups:
         if found["params"] != expected["params"]:
-            raise ValueError("param_groups must have the params in the order of the optimizer")
+            raise ValueError("param_groups must list the params of the optimizer in the same order")
         for name, value in found.items():
             # Callbacks may change or add numbers in param_groups, such as learning rates.
             if not _is_number(value) and not _same(value, expected.get(name)):

@@ -143,12 +143,12 @@ def check_what_is_read(callbacks, has_val, is_fit):
         is_train_loss = isinstance(each, PassthroughScoring) and each.on_train
         if isinstance(each, BatchScoring | PassthroughScoring) and not is_train_loss:
             raise ValueError(
-                f"callbacks must not have {kind}, which scores minibatches. Use EpochScoring"
+                f"callbacks must not have {kind}: minibatches have no scores. Use EpochScoring"
             )
         if isinstance(each, EpochScoring) and not each.on_train and not has_val:
             if is_fit:
                 raise ValueError(
-                    f"callbacks: {kind} needs held-out samples. Give it on_train=True or {HOLD_OUT}"
+                    f"callbacks: {kind} without on_train=True needs held-out samples: {HOLD_OUT}"
                 )
             warn(f"callbacks: {kind} records no score, because partial_fit holds out no samples")
 

@@ -352,8 +352,8 @@ class CustomLoss(Objective):
             finally:
                 self.loss.reduction = reduction
             if each.shape != target.shape:
-                came = f"got shape {tuple(each.shape)} from {self.name}"
-                raise TypeError(f'loss with reduction="none" must return values per sample; {came}')
+                text = f"one value per sample; got shape {tuple(each.shape)} from {self.name}"
+                raise TypeError(f'loss with reduction="none" must return {text}')
             if of_class is None:
                 return reduce(each, weight)
             # These losses divide by the sum of the class weights, which is 0 in some minibatches.

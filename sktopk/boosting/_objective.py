@@ -176,7 +176,7 @@ class Objective:
             raise TypeError(f"loss={self.loss!r} does not take sample_weight: pass no weights")
         if group is not None:
             if "groups" not in self._takes:
-                raise TypeError(f"loss={self.loss!r} takes no groups: use a loss of rankers")
+                raise TypeError(f"loss={self.loss!r} takes no groups: use a loss that does")
             params["groups"] = torch.from_numpy(group_codes(group, len(score)))
         if "class_counts" in self._takes and "class_counts" not in params | own:
             counts = np.bincount(target, weight, minlength=2 if score.ndim == 1 else score.shape[1])

@@ -114,7 +114,7 @@ def _check_array(archive, name):
     with archive.open(name) as file:
         read = _READ.get(np.lib.format.read_magic(file))
         if read is None:
-            raise ValueError(f"{name} must have format 1.0 or 2.0 of NumPy")
+            raise ValueError(f"{name} must have version 1.0 or 2.0 of the .npy format")
         shape, _, dtype = read(file)
         n_bytes = archive.getinfo(name).file_size - file.tell()
     count, n_sides = math.prod(shape), math.prod(max(side, 1) for side in shape)

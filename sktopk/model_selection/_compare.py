@@ -298,7 +298,7 @@ def candidates_of(estimators, grid):
         raise ValueError(f'grid must be "default", None or a dict of grids; got {grid!r}')
     if unknown := sorted(grid.keys() - estimators.keys()):
         names = list(estimators)
-        raise ValueError(f"grid must have keys from the compared losses {names}; got {unknown}")
+        raise ValueError(f"keys of grid must be in {names}, the compared losses; got {unknown}")
     candidates = {name: _default_candidates(each) for name, each in estimators.items()}
     for name, each in grid.items():
         candidates[name] = list(ParameterGrid(each))

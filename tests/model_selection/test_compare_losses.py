@@ -262,7 +262,7 @@ def test_a_warning_that_many_fits_give_is_shown_once(rows):
         ({"groups": [np.nan] * 60}, ValueError, "Input groups contains NaN"),
         ({"groups": [0] * 59}, ValueError, r"groups must have one entry per sample \(60\); got"),
         ({"grid": "small"}, ValueError, "grid must be"),
-        ({"grid": {"other": {}}}, ValueError, "grid must have keys from the compared losses"),
+        ({"grid": {"other": {}}}, ValueError, "keys of grid must be in"),
         ({"grid": {"cross_entropy": {"rate": [1]}}}, ValueError, "Invalid parameter 'rate'"),
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"margin": -1}, ValueError, "margin == -1, must be >= 0"),

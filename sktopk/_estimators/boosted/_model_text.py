@@ -153,4 +153,4 @@ def _numbers(found, name, kind, length, limit=2**31):
 
 def _check(is_met, allowed, got):
     if not is_met:
-        raise ValueError(f"boosters_ must have texts of LightGBM with {allowed}; got {got!r:.80}")
+        raise ValueError(f"model texts in boosters_ must have {allowed}; got {got!r:.80}")

@@ -232,9 +232,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if not mask.any():
             name, unit = ("y", "samples") if groups is None else ("groups", "groups")
             raise ValueError(
-                f"{name} must have a class with two {unit}, because one is for calibration; got at "
-                f"most one per class (n_samples={len(y)}). Add {unit}, or calibrate a fitted "
-                "estimator in FrozenEstimator"
+                f"{name} must have a class with two {unit}, as one of them is for calibration; "
+                f"got at most one per class (n_samples={len(y)}). Add {unit}, or calibrate a "
+                "fitted estimator in FrozenEstimator"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)
         estimator.fit(take_rows(X, train), y[train], **take_params(fit_params, train, len(y)))

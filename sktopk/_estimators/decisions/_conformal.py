@@ -169,7 +169,7 @@ def thresholds_of_samples(groups, names, threshold):
     if n_unknown := np.count_nonzero(index < 0):
         warn(
             f"{n_unknown} of {len(groups)} samples have groups without calibration "
-            "samples, so their sets have all classes: fit with samples of these groups"
+            "samples, so their prediction sets have all classes: fit with samples of these groups"
         )
     return np.where(index < 0, -np.inf, threshold[index])
 

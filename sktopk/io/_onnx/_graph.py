@@ -25,7 +25,7 @@ def labels_in_graphs(classes):
     """Return labels in a dtype that ONNX supports: int64, bool, float64 or strings."""
     kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64}
     if classes.dtype.kind == "u" and classes[-1] >= 2**63:
-        raise ValueError(f"classes_ must be less than 2**63 in a graph; got {classes[-1]}")
+        raise ValueError(f"classes_ must be less than 2**63 for ONNX; got {classes[-1]}")
     if classes.dtype.kind in kinds:
         return classes.astype(kinds[classes.dtype.kind])
     if not all(isinstance(label, str) for label in classes.tolist()):

@@ -138,7 +138,7 @@ def check_solver(solver, has_groups):
 def reduce_batch(loss, weight, reduction):
     """Return the loss of the batch, or (for reduction "sum") this loss times the sum of weights."""
     if reduction == "none":
-        raise ValueError("reduction must be 'sum' or 'mean', as the batch has one loss; got 'none'")
+        raise ValueError("reduction must be 'sum' or 'mean': no loss per sample exists; got 'none'")
     return loss if reduction == "mean" else reduce(loss.expand_as(weight), weight, reduction)
 
 
