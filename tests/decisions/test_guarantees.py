@@ -75,7 +75,7 @@ def test_rates_exceed_their_budget_with_probability_at_most_delta(constraint, n,
         t = threshold_of(np.r_[quantiles, other], positive, budget, constraint, seed, delta)
         ranked = np.sort(quantiles)[::-1] if of_negatives else -np.sort(quantiles)
         cut = t if of_negatives else -t
-        assert ranked[allowed] <= cut <= (ranked[allowed - 1] if allowed else np.inf)
+        assert ranked[allowed] - (not allowed) < cut <= (ranked[allowed - 1] if allowed else np.inf)
         violated.append(1 - t > budget if of_negatives else t > rate)
     assert 0 < np.mean(violated) <= delta + slack(violated)
 
@@ -172,10 +172,9 @@ def test_a_threshold_separates_neighbouring_floats(scores):
     assert clf.predict(column(scores)).tolist() == ["no", "yes"]
 
 
-def test_a_recall_threshold_can_be_below_the_lowest_score_and_finite():
-    clf = fit(np.full(100, 0.25), np.arange(100) < 99, 0.9, "recall")
-    assert np.isfinite(clf.threshold_)
-    assert clf.threshold_ < 0.25
+def test_a_threshold_of_recall_or_fdr_can_be_below_the_lowest_score():
+    assert -np.inf < fit([0.25] * 100, np.arange(100) < 99, 0.9, "recall").threshold_ < 0.25
+    assert fit(range(9), np.arange(9) > 0, 0.2, "fdr").threshold_ == -np.inf
 
 
 def benjamini_hochberg(p, level):

@@ -56,12 +56,13 @@ def test_sets_of_a_single_class_contain_this_class(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_sets_of_equal_probabilities_have_all_classes_or_with_method_topk_the_first_k(method):
+def test_sets_of_equal_probabilities_or_with_a_large_k_have_k_or_all_classes(method):
     X, y = np.full((40, 4), 0.25), np.arange(40) % 4
     clf = SetClassifier(frozen(4), method=method, k=2, random_state=0).fit(X, y)
-    labels = clf.predict_set(X, output="labels")
-    expected = [0, 1] if method == "topk" else [0, 1, 2, 3]
-    assert all(each.tolist() == expected for each in labels)
+    labels = {*map(tuple, clf.predict_set(X, output="labels"))}
+    assert labels == {(0, 1) if method == "topk" else (0, 1, 2, 3)}
+    n_labels = clf.set_params(k=9).fit(X, y).predict_set([[1, 0, 0, 0]]).sum()
+    assert (clf.k_, n_labels) == (4, 4 if method in ("topk", "average_k") else 1)
 
 
 PAS = {"method": "pas"}
