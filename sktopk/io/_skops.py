@@ -31,7 +31,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     -------
     path : str
         Path of the file, in the format of :func:`skops.io.dump`. If the file has types that `load`
-        does not trust, such as a custom class, a warning shows the argument `trusted` for `load`.
+        does not trust, such as a custom class, a warning shows the value of `trusted` for `load`.
         Metadata requests (`set_fit_request`) are not saved, and a warning says so.
 
     Raises

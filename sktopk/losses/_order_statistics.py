@@ -61,7 +61,7 @@ def noised_kth_largest(scores, rank, sigma, n_noise, noise, generator):
 
 
 def mean_noised_kth_largest(scores, k, sigma, noise):
-    """Return the mean over draws of the k-th largest entry of the scores plus sigma times noise."""
+    """Return the k-th largest entry of ``scores + sigma * noise``, averaged over noise samples."""
     with torch.no_grad():
         noised = torch.add(scores.unsqueeze(2), noise, alpha=sigma)
         value, winner = _kth_and_class(noised, k)

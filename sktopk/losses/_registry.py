@@ -83,7 +83,7 @@ OF_LABELS = {name: each for name, each in LOSSES.items() if each.of in ("labels"
 
 
 def name_or_loss(loss):
-    """Return `loss`, or its name if it is a function of :mod:`sktopk.losses` with a name."""
+    """Return the name of the function `loss` in `OF_LABELS`, else `loss` itself."""
     return next((name for name, each in OF_LABELS.items() if each.function is loss), loss)
 
 

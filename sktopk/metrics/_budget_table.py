@@ -20,7 +20,7 @@ def budget_table(
     pos_label: Label | None = None,
     random_state: int | np.random.RandomState | None = 0,
 ) -> dict[str, np.ndarray]:
-    r"""Compute found positives, precision and recall of review budgets, with confidence intervals.
+    r"""Estimate hits, precision and recall if only the best samples are reviewed, with intervals.
 
     A budget b selects the b samples of highest score among the `n_rows` samples of a day. The
     function selects the share b / `n_rows` of the n given samples. Hits are the mean number of
@@ -33,7 +33,7 @@ def budget_table(
 
     where the labels :math:`y_i \in \{0, 1\}` are sorted by decreasing score. The sums are averaged
     over all orders of tied samples, and interpolated if k is not an integer. The bootstrap
-    intervals are for the mean of many days. The hits of a single day vary more.
+    intervals are for the mean over many such sets of samples. The hits of one set vary more.
 
     Parameters
     ----------

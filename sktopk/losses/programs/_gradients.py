@@ -28,7 +28,7 @@ class _Solved(torch.autograd.Function):
 
 
 def differentiable_optimum(program, solution, width):
-    """Return the minimal cost (plus penalty if `width` > 0), with gradients for all arguments."""
+    """Return the minimal cost (plus penalty if `width` > 0), differentiable in `program`."""
     slack, status = program.slack(solution.x), solution.status
     cost = (program.cost * solution.x).sum(-1)
     if width:
