@@ -104,8 +104,8 @@ def accuracy_at_top_loss(
         Loss l(z) of a score that is on the wrong side of the threshold by z. "quadratic" is
         max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic" is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a query. Each group has its own threshold. False
-        negatives are averaged over groups with positives, false positives over those with negatives.
+        Group of each sample, such as a query. Each group has its own threshold. False negatives
+        are averaged over groups with positives, false positives over groups with negatives.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
