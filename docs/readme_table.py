@@ -27,7 +27,7 @@ how often bounds fail for repeated customers, and for molecules that share scaff
 Dependent: how often guarantees fail for dependent samples or varying shares of positives. Also
 bounds if few labels are known.
 Pools: bounds for the positives among the 200 best samples, by size of the pool, on simulated data
-(top.md) and on real molecules.
+and on real molecules (top_gains.md).
 Days: share of positives among the 100 best of about 1000 samples of each new day.
 Molecules: active molecules among the 200 best of a test set that was measured later, and how many
 fewer than with SVR (95 % bootstrap interval over the test molecules).
