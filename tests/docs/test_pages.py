@@ -31,7 +31,7 @@ from tests.losses import references
 
 ROOT = Path(sktopk.__file__).parents[1]
 DOCS = ROOT / "docs"
-RUN = "days getting_started guide/estimator losses promises sets top top_gains".split()
+RUN = "compare days getting_started guide/estimator losses promises sets top top_gains".split()
 FITTED = {"papers.md": ["smooth", "noised", "transition"], "loss_reference.md": ["ldam", "own"]}
 WARN = ["docs/guide/estimator.md", "docs/promises.md"]  # their blocks show warnings
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="runs from a checkout")
