@@ -41,8 +41,7 @@ class Recorder(Callback):
 
 def test_the_given_callback_itself_sees_batches_gradients_and_epochs():
     recorder = Recorder()
-    clf = quick(callbacks=[("own", recorder)]).fit(ROWS, Y)
-    calls = recorder.calls
+    clf, calls = quick(callbacks=[("own", recorder)]).fit(ROWS, Y), recorder.calls
     assert [kind for kind, *_ in calls[:3]] == ["grad", "batch", "grad"]
     per_epoch = 2 * 10 + 1
     assert [row["n_calls"] for row in clf.history_] == [per_epoch * (i + 1) for i in range(6)]

@@ -57,8 +57,7 @@ def test_a_resumed_fit_equals_a_fit_without_a_crash(name, tmp_path):
     make, path = MAKE[name], tmp_path / "file"
     clf = make()
     y = crashes.target(clf)
-    n_epochs = counted(clf.fit, X, y)
-    expected = fitted_state(clf)
+    n_epochs, expected = counted(clf.fit, X, y), fitted_state(clf)
     for after in (1, 5) if n_epochs == 6 else (1, 2):
         clf, first, second = crashes.crash_and_resume(make, after, X=X, y=y, checkpoint=path)
         check_same(fitted_state(clf), expected)
@@ -121,8 +120,7 @@ class OwnState(Callback):
 )
 def test_ctrl_c_keeps_the_network_and_the_same_object_continues(callbacks, tmp_path):
     params = {"n_iter_no_change": 9, "callbacks": callbacks}
-    clf = quick(**params)
-    match = "interrupted after epoch 4: the network is kept"
+    clf, match = quick(**params), "interrupted after epoch 4: the network is kept"
     with pytest.warns(UserWarning, match=match), crashing(after=4, error=KeyboardInterrupt):
         clf.fit(X, Y, checkpoint=tmp_path / "file")
     assert clf.n_iter_ == 4

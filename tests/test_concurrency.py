@@ -119,8 +119,7 @@ def test_fits_in_threads_are_independent_and_change_no_global_state(expected):
 @pytest.mark.parametrize("name", ["default", "dropout"])
 def test_eight_threads_predict_with_one_model_at_once(name):
     clf, _ = fit(name)
-    rows = np.tile(X, (5, 1))
-    barrier = threading.Barrier(8)
+    rows, barrier = np.tile(X, (5, 1)), threading.Barrier(8)
 
     def predict(method):
         barrier.wait(timeout=60)

@@ -66,8 +66,7 @@ def test_a_single_group_and_the_names_of_groups_change_nothing(clf):
 
 @pytest.mark.parametrize("n_estimators", [1, 3])
 def test_groups_are_held_out_whole(n_estimators):
-    clf = sktopk.RecallAtKClassifier(3, **SMALL)
-    shown = []
+    clf, shown = sktopk.RecallAtKClassifier(3, **SMALL), []
     samples = hook(on_train_begin=lambda self, net, X, y, **_: shown.append(X))
     clf.set_params(n_estimators=n_estimators, n_iter_no_change=3, callbacks=[samples])
     clf.fit(X, Y, groups=DAY)

@@ -149,8 +149,7 @@ def test_positive_label_of_a_ranker_is_found_in_wrappers_of_scikit_learn(wrapper
 
 def test_partial_fit_keeps_the_positive_label_of_its_first_call(rows):
     X, positive = rows
-    y = np.where(positive, "fraud", "ok")
-    clf = sktopk.DeepTopPushClassifier(**SHORT)
+    y, clf = np.where(positive, "fraud", "ok"), sktopk.DeepTopPushClassifier(**SHORT)
     with pytest.warns(UserWarning, match="using 'fraud'"):
         clf.partial_fit(X, y)
     # After this call, fraud is the more frequent label.

@@ -14,8 +14,7 @@ QUICK = {"max_epochs": 1, "hidden_layer_sizes": (4,), "random_state": 0}
 
 def pairs(n_classes):
     rng = np.random.default_rng(0)
-    centers = rng.normal(size=(n_classes, 30))
-    y = np.tile(np.arange(n_classes), 2)
+    centers, y = rng.normal(size=(n_classes, 30)), np.tile(np.arange(n_classes), 2)
     return [(centers[y] + 0.3 * rng.normal(size=(len(y), 30))).astype("f4") for _ in range(2)], y
 
 

@@ -78,8 +78,7 @@ def test_the_given_generator_alone_determines_the_order():
 
 @pytest.mark.parametrize("n_workers", [0, 1])
 def test_a_data_loader_accepts_the_sampler_as_batch_sampler(n_workers):
-    target = torch.from_numpy(labels(4, 60))
-    X = torch.arange(64.0).unsqueeze(1)
+    target, X = torch.from_numpy(labels(4, 60)), torch.arange(64.0).unsqueeze(1)
     sampler = StratifiedBatchSampler(target, 16, min_positives=2)
     loader = DataLoader(TensorDataset(X, target), batch_sampler=sampler, num_workers=n_workers)
     assert len(loader) == len(sampler)

@@ -47,8 +47,7 @@ def trained(table, y=Y, sample_weight=None, **params):
 
 
 def of_column(values, **params):
-    values = [*values] * 2
-    params = {"hidden_layer_sizes": (), **params}
+    values, params = [*values] * 2, {"hidden_layer_sizes": (), **params}
     return trained(pd.DataFrame({"a": values}), np.arange(len(values)) % 2, **params)
 
 

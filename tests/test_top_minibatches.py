@@ -20,8 +20,7 @@ STILL = {
 @pytest.fixture(scope="module")
 def rare():
     rng = np.random.default_rng(5)
-    X = rng.standard_normal((2000, 4))
-    y = np.zeros(2000, dtype=int)
+    X, y = rng.standard_normal((2000, 4)), np.zeros(2000, dtype=int)
     y[rng.choice(2000, 60, replace=False)] = 1
     return X, y
 
@@ -127,3 +126,10 @@ def test_the_validation_score_is_a_partial_auc_instead_of_the_metric_of_score(ra
         expected = scorer(clf, X[rows], y[rows])
         assert clf.history_[-1]["valid_score"] == pytest.approx(expected, rel=1e-6)
         assert clf.score(X[rows], y[rows]) != pytest.approx(expected, rel=1e-3)
+    clf.set_params(n_estimators=2).fit(
+        X, y, X_val=0 * X[rows], y_val=y[rows]
+    )  # ties count one half
+    expected = np.log(2) / np.log((y[rows] == 0).sum())
+    assert clf.history_[-1]["valid_score"] == pytest.approx(expected)
+    one, light = (clf.fit(X, y, w * np.ones(2000)).history_[0]["valid_score"] for w in (1, 0.1))
+    assert light == pytest.approx(one, rel=1e-3)

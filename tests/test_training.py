@@ -13,7 +13,7 @@ import torch
 from sklearn.base import clone
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import StandardScaler
-from skorch.callbacks import Callback, Freezer, LRScheduler, PrintLog
+from skorch.callbacks import Callback, EarlyStopping, Freezer, LRScheduler, PrintLog
 from torch import nn
 
 import sktopk
@@ -118,7 +118,8 @@ def accuracies(scores, labels):
 @pytest.mark.parametrize("n_estimators", [1, 3])
 def test_the_best_epoch_is_kept_if_better_by_two_standard_errors(n_estimators, gamma, is_best):
     epochs, schedule = Epochs(), LRScheduler("StepLR", step_size=5, gamma=gamma)
-    clf = quick(n_estimators=n_estimators, callbacks=[schedule, epochs], max_epochs=10)
+    callbacks = [schedule, epochs, EarlyStopping("epoch", lower_is_better=False, load_best=True)]
+    clf = quick(n_estimators=n_estimators, callbacks=callbacks, max_epochs=10)
     clf.set_params(learning_rate=0.01)
     clf.fit(X[:150], Y[:150], X_val=X[150:], y_val=Y[150:])
     values = [accuracies(scores, Y[150:]) for scores in epochs.scores]

@@ -134,8 +134,7 @@ HOOKS = "train_begin epoch_begin batch_begin grad_computed batch_end epoch_end t
 @pytest.mark.parametrize("hook", HOOKS)
 def test_callbacks_that_raise_do_not_change_the_earlier_fit(kind, hook):
     cls, y = ESTIMATORS[kind]
-    callback = type("Raising", (Callback,), {f"on_{hook}": fail})()
-    clf = cls(**QUICK)
+    callback, clf = type("Raising", (Callback,), {f"on_{hook}": fail})(), cls(**QUICK)
     with pytest.raises(Failed):
         clf.set_params(callbacks=[callback]).fit(X, y)
     assert not [name for name in vars(clf) if name.endswith("_")]

@@ -141,8 +141,7 @@ class Objective:
             return 0.0
         params = params_with(self.loss, self.loss_params)
         counts = params.get("class_counts", np.bincount(target, weight, score.shape[1]))
-        counts = np.asarray(counts, dtype=np.float64)
-        counts = np.maximum(counts, min(counts[counts > 0]))
+        counts = np.maximum(np.asarray(counts, dtype=np.float64), 1e-300)  # `loss` raises for 0
         return named.prior_factor(params) * np.log(counts / counts.sum())
 
     @torch.inference_mode(False)

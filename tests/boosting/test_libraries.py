@@ -43,8 +43,7 @@ def test_the_log_loss_objective_grows_the_same_trees_as_lightgbm(name, is_weight
 
 def test_lightgbm_stops_early_by_a_metric_of_sktopk(binary):
     X, y = binary
-    f = objective("accuracy_at_top", **TOP)
-    start = np.full(1000, initial_score(y[:1000]))
+    f, start = objective("accuracy_at_top", **TOP), np.full(1000, initial_score(y[:1000]))
     model = lightgbm.LGBMClassifier(objective=f, **SMALL | {"n_estimators": 100})
     options = judged_by(X[1000:], y[1000:]) | {"eval_init_score": [start[:200]]}
     options["callbacks"] = [lightgbm.early_stopping(5, verbose=False)]

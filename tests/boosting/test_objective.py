@@ -99,8 +99,7 @@ def test_hessian_curvature_is_the_absolute_row_sum_and_an_upper_bound(threshold,
 def test_a_sample_weight_equals_repetitions_of_the_sample(name):
     target, score = rows(name)
     weight = np.arange(len(target)) % 3
-    copy = np.repeat(np.arange(len(target)), weight)
-    f = make(name)
+    copy, f = np.repeat(np.arange(len(target)), weight), make(name)
     weighted = f(target, score, weight)
     for of_rows, of_copies in zip(weighted, f(target[copy], score[copy]), strict=True):
         total = np.zeros_like(of_rows)

@@ -87,8 +87,7 @@ def test_the_share_of_flagged_new_samples_is_the_share_of_positives(n_samples):
 
 
 def test_classes_with_only_two_samples_each_can_be_trained():
-    X = np.random.default_rng(0).normal(size=(60, 3))
-    y = np.r_[[1, 1], np.zeros(58, int)]
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.r_[[1, 1], np.zeros(58, int)]
     X[:2] += 5
     clf = TopBoostClassifier(min_child_samples=2, random_state=0).fit(X, y)
     assert set(clf.predict_top(X, 2)) == {0, 1}

@@ -157,8 +157,8 @@ def test_a_fold_in_which_no_group_contains_both_classes_is_scored_without_groups
     y[:20:4] = y[20:40] = 1
     X[:, 0] += 2 * y
     clf = TopBoostClassifier(n_estimators=50, n_iter_no_change=10, random_state=0)
-    # An undefined score would stop each model after the first round.
-    assert max(clf.fit(X, y, groups=groups).n_iter_) > 10
+    # An undefined score would stop a model after the first round. One fold has only negatives.
+    assert sorted(clf.fit(X, y, groups=groups).n_iter_)[-2] > 1
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {1: 7.0}], ids=str)
@@ -176,8 +176,7 @@ def test_class_weight_does_not_change_how_many_positives_are_found(binary, class
 @pytest.mark.parametrize("name", ["binary", "several"])
 def test_with_only_log_loss_the_trees_equal_lightgbm(name, request):
     X, y = request.getfixturevalue(name)
-    own = lightgbm.LGBMClassifier(**OWN).fit(X, y)
-    ours = make("cross_entropy").fit(X, y)
+    own, ours = lightgbm.LGBMClassifier(**OWN).fit(X, y), make("cross_entropy").fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), own.predict_proba(X), atol=1e-6)
     np.testing.assert_array_equal(ours.predict(X), own.predict(X))
 

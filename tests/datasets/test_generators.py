@@ -23,8 +23,7 @@ def test_labels_are_redrawn_uniformly_within_their_group():
 
 def test_a_noise_rate_of_0_changes_no_label_and_inputs_never_change():
     y = np.array([3, 1, 2, 0, 5, 4], dtype=np.int16)
-    before = y.copy()
-    clean = inject_label_noise(y, GROUPS, 0.0, random_state=0)
+    before, clean = y.copy(), inject_label_noise(y, GROUPS, 0.0, random_state=0)
     np.testing.assert_array_equal(clean, y)
     assert clean.dtype == y.dtype
     assert inject_label_noise(pd.Series(y, dtype="Int32"), GROUPS, 1.0).dtype == np.int32

@@ -196,8 +196,7 @@ def test_wrong_numbers_and_groups_of_predict_top_raise():
 @pytest.mark.parametrize("constraint", BUDGETS)
 def test_the_method_score_returns_the_metric_of_the_constraint(constraint, data):
     *_, X_cal, y_cal, X_test, y_test = data
-    inner = LogisticRegression().fit(data[0], data[1])
-    budget = BUDGETS[constraint]
+    inner, budget = LogisticRegression().fit(data[0], data[1]), BUDGETS[constraint]
     clf = BudgetClassifier(FrozenEstimator(inner), budget=budget, constraint=constraint)
     scores, weight = inner.decision_function(X_test), np.arange(500) % 3 + 1.0
     metric, bound = {

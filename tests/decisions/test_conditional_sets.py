@@ -143,8 +143,7 @@ def plants(rng, centers, n_plants, n_photos):
 @pytest.mark.parametrize("cross_fit", [False, True])
 def test_sets_cover_labels_of_samples_of_new_groups_if_whole_groups_are_held_out(cross_fit):
     networks = TopKClassifier(k=2, n_estimators=4, max_epochs=8, batch_size=100)
-    clf = networks if cross_fit else GaussianNB()
-    covered = {"photos": [], "plants": []}
+    clf, covered = networks if cross_fit else GaussianNB(), {"photos": [], "plants": []}
     for seed in range(6):
         rng = np.random.default_rng(seed)
         centers = rng.normal(size=(20, 6))

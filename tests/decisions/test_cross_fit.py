@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -105,13 +106,16 @@ def test_sets_of_a_network_calibrate_on_its_out_of_fold_scores(method, n_classes
     X, y = overlapping(120, np.random.default_rng(0), n_classes)
     net = TopKClassifier(k=1, **SMALL)
     sets = SetClassifier(net, method=method, k=1, cross_fit=True, random_state=0).fit(X, y)
-    assert sets.predict_set(X).shape == (120, n_classes)
+    y_set = sets.predict_set(X)
+    assert y_set.shape == (120, n_classes)
     if method != "lac":
         return
-    scores = sets.estimator_.oob_decision_function_.astype(float)
-    scores = np.column_stack([np.zeros(120), scores]) if scores.ndim == 1 else scores
-    proba = np.sort((np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True))[range(120), y])
-    assert sets.threshold_ == pytest.approx(proba[120 - 109])  # ceil(121 * .9) = 109
+    both = sets.estimator_.oob_decision_function_, sets.estimator_.decision_function(X)
+    both = [np.column_stack([0 * s, s]) if s.ndim == 1 else s for s in both]
+    of_oob, proba = (softmax(scores.astype(float), axis=1) for scores in both)
+    least = np.sort(of_oob[range(120), y])[120 - 109]  # ceil(121 * .9) = 109
+    assert sets.threshold_ == pytest.approx(least)
+    np.testing.assert_array_equal(y_set, proba >= sets.threshold_)
 
 
 def test_classifiers_without_out_of_fold_scores_raise():

@@ -53,8 +53,7 @@ def test_a_set_classifier_from_scores_equals_one_fitted_with_an_estimator(condit
 @pytest.mark.parametrize("pos_label", ["no", "yes"])
 def test_one_dimensional_scores_are_scores_of_the_positive_class(pos_label, rng):
     share = rng.random(300)
-    y = labels(rng.random(300) < share)
-    both = np.column_stack([1 - share, share])
+    y, both = labels(rng.random(300) < share), np.column_stack([1 - share, share])
     one = both[:, ["no", "yes"].index(pos_label)]
     params = {"budget": 20, "constraint": "count", "pos_label": pos_label}
     of_both = BudgetClassifier.from_scores(both, y, **params)
@@ -70,8 +69,7 @@ def test_one_dimensional_scores_are_scores_of_the_positive_class(pos_label, rng)
 @pytest.mark.parametrize("make", [list, np.asarray, pd.Series, column])
 def test_the_probability_of_one_of_two_classes_is_enough_for_sets(make, rng):
     share = rng.random(400)
-    y = labels(rng.random(400) < share)
-    both = np.column_stack([1 - share, share])
+    y, both = labels(rng.random(400) < share), np.column_stack([1 - share, share])
     params = {"method": "lac", "conditional": "class", "coverage": 0.8, "random_state": 0}
     of_both = SetClassifier.from_scores(both[:200], y[:200], **params)
     of_one = SetClassifier.from_scores(make(share[:200]), y[:200], **params)

@@ -99,8 +99,7 @@ def test_precision_is_missed_with_probability_at_most_delta(n, prevalence, preci
     rng, delta = np.random.default_rng(4), 0.1
 
     def true_rates(t):
-        recall = norm.sf(t - 2.0)
-        fpr = (1 - noise) * norm.sf(t) + noise * norm.sf(t - 8.0)
+        recall, fpr = norm.sf(t - 2.0), (1 - noise) * norm.sf(t) + noise * norm.sf(t - 8.0)
         return prevalence * recall / (prevalence * recall + (1 - prevalence) * fpr), recall
 
     thresholds = []

@@ -56,13 +56,14 @@ def test_sets_of_a_single_class_contain_this_class(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_sets_of_equal_probabilities_or_with_a_large_k_have_k_or_all_classes(method):
-    X, y = np.full((40, 4), 0.25), np.arange(40) % 4
-    clf = SetClassifier(frozen(4), method=method, k=2, random_state=0).fit(X, y)
+def test_sets_of_tied_probabilities_or_with_a_large_k_have_k_or_all_tied_classes(method):
+    X, y = np.tile([0.02, 0.08], (40, 10)), np.arange(40) % 20
+    clf = SetClassifier(frozen(20), method=method, k=2, coverage=0.97, random_state=0).fit(X, y)
     labels = {*map(tuple, clf.predict_set(X, output="labels"))}
-    assert labels == {(0, 1) if method == "topk" else (0, 1, 2, 3)}
-    n_labels = clf.set_params(k=9).fit(X, y).predict_set([[1, 0, 0, 0]]).sum()
-    assert (clf.k_, n_labels) == (4, 4 if method in ("topk", "average_k") else 1)
+    ranking = (*range(1, 20, 2), *range(0, 20, 2))
+    assert labels == {ranking[: {"topk": 2, "average_k": 10}.get(method)]}
+    n_labels = clf.set_params(k=29).fit(X, y).predict_set(np.eye(20)[:1]).sum()
+    assert (clf.k_, n_labels) == (20, 20 if method in ("topk", "average_k") else 1)
 
 
 PAS = {"method": "pas"}

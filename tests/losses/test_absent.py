@@ -39,8 +39,7 @@ def test_losses_of_labels_ignore_samples_of_weight_zero(case, change, value):
     scores, target = case.batch(n_samples=9)
     keep = torch.arange(9) % 3 != 1
     scores, target = change(scores, value, ~keep), target.masked_fill(~keep, -100)
-    of_kept = case.noise_of(scores, keep)
-    weight = torch.linspace(0.5, 2, 9).double() * keep
+    of_kept, weight = case.noise_of(scores, keep), torch.linspace(0.5, 2, 9).double() * keep
     reductions = ("mean", "sum") if case.name == "pairwise_auc_loss" else ("mean", "sum", "none")
     for reduction in reductions:
         changes = {"reduction": reduction, "sample_weight": weight}

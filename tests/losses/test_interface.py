@@ -21,8 +21,7 @@ DRAWING = [case for case in CLASSES if case.noised]
 @every(first_of_each(MODULES))
 def test_a_module_equals_its_function_and_survives_pickle_and_copy(case):
     scores, target = case.batch()
-    weight = torch.linspace(0, 2, len(scores))
-    module = case.module(**case.parameters)
+    weight, module = torch.linspace(0, 2, len(scores)), case.module(**case.parameters)
     for each in (module, pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
         assert repr(each) == repr(module)
         for given in (None, weight):

@@ -227,8 +227,7 @@ def test_gradients_of_sparse_entries_equal_finite_differences(output, layout, me
     # A box keeps the program bounded when entries of other rows are set to 0.
     A_ub[[0, 1, 2, 3], [0, 2, 1, 0]] = 0
     A_ub = torch.cat([A_ub, torch.eye(3), -torch.eye(3)])
-    b_ub = torch.cat([b_ub.abs() + 0.1, torch.ones(6)])
-    indices = A_ub.nonzero().T
+    b_ub, indices = torch.cat([b_ub.abs() + 0.1, torch.ones(6)]), A_ub.nonzero().T
 
     def of_entries(c, entries, b_ub, A_eq, b_eq):
         A_ub = torch.sparse_coo_tensor(indices, entries, (10, 3))

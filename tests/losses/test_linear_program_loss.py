@@ -11,8 +11,7 @@ from tests.losses.data import seeded
 
 def mean_hinge(scores, target):
     """Minimize mean(z), with z >= 0 and z_i >= 1 - s_i (positives) or 1 + s_i (negatives)."""
-    n = len(scores)
-    signed = torch.where(target == 1, scores, -scores)
+    n, signed = len(scores), torch.where(target == 1, scores, -scores)
     rows = -torch.eye(n).repeat(2, 1)
     right_side = torch.cat([signed - 1, torch.zeros(n)])
     return {"c": torch.full((n,), 1 / n), "A_ub": rows, "b_ub": right_side}
@@ -48,8 +47,7 @@ def test_value_and_gradient_equal_those_of_the_closed_form(batch, method):
 
 def test_sample_weights_are_passed_to_the_function_build(batch):
     scores, target = batch
-    weight = torch.arange(1.0, 13.0)
-    loss = LinearProgramLoss(weighted_mean_hinge)
+    weight, loss = torch.arange(1.0, 13.0), LinearProgramLoss(weighted_mean_hinge)
     expected = (weight * hinges(scores, target)).sum() / weight.sum()
     torch.testing.assert_close(loss(scores, target, weight), expected)
     torch.testing.assert_close(loss(scores, target, sample_weight=weight), expected)

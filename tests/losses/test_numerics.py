@@ -61,8 +61,7 @@ def test_nan_or_infinity_anywhere_makes_the_loss_of_its_sample_nan(case, value):
     couples = case.name == "pairwise_auc_loss"
     options = {} if couples else {"reduction": "none"}
     for position in range(scores.numel()):
-        row = position // scores.shape[1]
-        bad = put(scores, position, value)
+        row, bad = position // scores.shape[1], put(scores, position, value)
         loss, gradient = value_and_gradient(case, bad, target, **options)
         expected = True if couples else [i == row for i in range(len(scores))]
         assert loss.isnan().tolist() == expected

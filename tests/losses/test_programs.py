@@ -91,8 +91,7 @@ def test_all_samples_are_at_the_top_if_their_weights_sum_to_less_than_k():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_with_a_huge_beta_the_fbeta_loss_depends_on_recall_only(solver, dtype):
     scores = torch.randn(12, generator=torch.Generator().manual_seed(0), dtype=dtype)
-    target = torch.arange(12) % 3 == 0
-    options = {"beta": 1e30, "solver": solver}
+    target, options = torch.arange(12) % 3 == 0, {"beta": 1e30, "solver": solver}
     loss, gradient = value_and_gradient(losses.fbeta_loss, scores, target, **options)
     # A low threshold flags all samples, so the recall is 1 and the loss is 0.
     assert abs(loss.item()) < 1e-6

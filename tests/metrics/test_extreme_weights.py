@@ -17,8 +17,7 @@ def cases(n_cases=300):
     rng = np.random.default_rng(0)
     while n_cases:
         n = rng.integers(2, 9)
-        y = rng.integers(0, 2, n)
-        weight = rng.choice(WEIGHTS, n)
+        y, weight = rng.integers(0, 2, n), rng.choice(WEIGHTS, n)
         if (weight * y).any():
             n_cases -= 1
             yield y, rng.integers(0, 6, n).astype(float), weight, rng.integers(0, 3, n)

@@ -81,8 +81,7 @@ def test_ranking_scores_are_bounded_and_monotone_and_ignore_the_order_of_samples
     assert score(y_true, by_rank, sample_weight=weight)[0] == value
 
     # A sample of weight 0 is absent; weight 2 equals two copies.
-    twice = np.repeat(order, 2)
-    double = np.ones(len(y_true)) if weight is None else weight
+    twice, double = np.repeat(order, 2), np.ones(len(y_true)) if weight is None else weight
     other_weight = None if weight is None else weight[twice]
     repeated, _ = score(y_true[twice], y_score[twice], sample_weight=other_weight)
     if not isinstance(k := parameters.get("k"), float) or 2 * k * double.sum() >= 1:

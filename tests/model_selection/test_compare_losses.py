@@ -230,8 +230,7 @@ def test_omitted_boosting_is_reported_with_a_reason(kind, why, rng, monkeypatch)
 
 def test_parallel_jobs_on_a_frame_and_a_pipeline_change_no_result(blobs):
     X, y = blobs
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    labels = np.array(list("vwxyz"))[y]
+    frame, labels = pd.DataFrame(X, columns=list("abcd")), np.array(list("vwxyz"))[y]
     pipe = make_pipeline(StandardScaler(), TopKClassifier(k=2, **QUICK))
     one = compare(frame, labels, ["focal"], pipe, scoring=None)
     with parallel_config("threading", n_jobs=2):

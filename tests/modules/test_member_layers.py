@@ -36,8 +36,7 @@ def one_by_one(net, x):
 def test_scores_and_gradients_equal_those_of_separate_nets(hidden_layer_sizes, n_members, own_rows):
     net = network(hidden_layer_sizes, n_members)
     x = rows(n_members=n_members if own_rows else None)
-    scores = net(x)
-    expected = one_by_one(net, x)
+    scores, expected = net(x), one_by_one(net, x)
     expected = expected.squeeze(1) if n_members == 1 else expected
     torch.testing.assert_close(scores, expected)
     direction = torch.randn_like(expected)

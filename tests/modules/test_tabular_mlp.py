@@ -104,8 +104,7 @@ def test_the_smooth_clip_equals_its_formula():
 @pytest.mark.parametrize(("factor", "shift"), [(1e4, 0.0), (-1e-6, 0.0), (1e9, 0.0), (2.0, 100.0)])
 def test_the_unit_of_a_column_does_not_matter(dtype, factor, shift):
     X = table(dtype=dtype)
-    Y = X * factor + shift
-    tolerance = {torch.float32: 1e-4, torch.float64: 1e-9}[dtype]
+    Y, tolerance = X * factor + shift, {torch.float32: 1e-4, torch.float64: 1e-9}[dtype]
     for j in (0, 2, 3, 4):
         a, bins_a, _ = encoded(network(X), X, j)
         b, bins_b, _ = encoded(network(Y), Y, j)

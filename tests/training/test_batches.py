@@ -47,6 +47,9 @@ def test_every_sample_is_seen_once_per_epoch(min_positives):
         assert batch.own is None
         np.testing.assert_array_equal(batch.x[:, 0], batch.rows[0])
         np.testing.assert_array_equal(batch.target[0], RARE[batch.rows[0]])
+    for batch in batches_of(min_positives=25, n_hard=1):  # more than there are positives
+        rows, repeated = batch.rows[0], batch.parts[0][2].repeated[0]
+        assert rows[~repeated].tolist() == [*dict.fromkeys(rows.tolist())]
 
 
 FOLDS = {"even": np.arange(N) % M, "with samples of no fold": np.arange(N) % (M + 1) - 1}
@@ -57,15 +60,21 @@ FOLDS["uneven"] = np.repeat([0, 1, 2, -1], [200, 100, 50, 55])
 @pytest.mark.parametrize("name", FOLDS)
 def test_a_network_draws_nearly_all_samples_that_it_does_not_hold_out(name, batch_size):
     fold = FOLDS[name]
-    batches = batches_of(batch_size, Folds(fold, np.arange(N), M, np.arange(M)), min_positives=1)
+    folds = Folds(fold, np.arange(N), M, np.arange(M))
+    batches = batches_of(batch_size, folds, min_positives=1)
     for m, rows in enumerate(drawn(batches)):
         assert len({*rows}) == len(rows)
         assert (fold[rows] != m).all()
         # Minibatches have equally many samples for each network, so a few samples are left out.
         left_out = N - len(rows) - np.count_nonzero(fold == m)
         assert left_out == 0 if batch_size > N or name == "uneven" else left_out <= 0.05 * N
+    if batch_size < N:
+        batches = batches_of(batch_size, folds, min_positives=1, n_hard=2)
+        batches.load(hard := torch.tensor([[7, 8], [9, 10], [11, 12]]))
     for batch in batches:
         np.testing.assert_array_equal(batch.x[:, 0][batch.own], batch.rows)
+        for members, columns, _ in batch.parts if batch_size < N else []:
+            assert torch.equal(batch.rows[members][:, columns][:, -2:], hard[members])
 
 
 rng = np.random.default_rng(0)
@@ -80,8 +89,7 @@ def of_groups(target, groups, batch_size, min_positives=2):
 
 @pytest.mark.parametrize("batch_size", [3, 16, 1000])
 def test_a_minibatch_has_whole_groups_or_only_parts_of_groups_larger_than_batch_size(batch_size):
-    batches = of_groups(Y, DAY, batch_size)
-    size = np.bincount(DAY)
+    batches, size = of_groups(Y, DAY, batch_size), np.bincount(DAY)
     for _ in range(3):
         epoch = [each.numpy() for each in batches]
         assert len(epoch) == len(batches)

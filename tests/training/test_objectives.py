@@ -81,8 +81,7 @@ def counts(threshold, rows, n_fresh, positive, weight):
     labels = {"negatives": [0], "positives": [1], "all": [0, 1]}[of]
     group = [i for i in dict.fromkeys(rows) if positive[i] in labels]
     hard = [i for i in group if i in rows[n_fresh:]]
-    others = [i for i in group if i not in hard]
-    result = dict.fromkeys(range(N), 0.0)
+    others, result = [i for i in group if i not in hard], dict.fromkeys(range(N), 0.0)
     for label in labels:
         known = sum(float(weight[i]) for i in hard if positive[i] == label)
         there = sum(float(weight[i]) for i in others if positive[i] == label)
