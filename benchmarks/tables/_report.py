@@ -276,9 +276,7 @@ def draw(lines, path):
             left = ((0 < right) & (right < np.where(near < 0.2, width, 0.6)) & (near < 0.35)).any()
             offset, ha = ((-6, -3), "right") if left else ((6, -3), "left")
             if left and ((-2 < right) & (right < 0) & (near < 0.15)).any():
-                # With neighbours on both sides, the label moves up or down.
-                closest = near[(right.abs() < 1) & (near > 0.05)].idxmin()
-                offset, ha = (0, -14 if ranks[closest] < rank else 7), "center"
+                offset, ha = (0, 7), "center"  # with neighbours on both sides, the label moves up
             place = found.seconds.fit_s[method], rank
             ax.plot(*place, "o", color=color)
             options = {"textcoords": "offset points", "color": color, "fontsize": 8, "ha": ha}
