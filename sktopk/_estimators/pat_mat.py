@@ -20,7 +20,7 @@ from ._task import midway_above
 
 
 def check_share(tau, name, *, of, other):
-    """Check that tau is in (0, 1). The error for an integer recommends the estimator `other`."""
+    """Check that tau is in (0, 1). If tau is an integer, the error recommends `other` instead."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"{name} must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
@@ -42,8 +42,8 @@ class PatMatClassifier(TopClassifier):
     negatives, but positives below t count as errors: use :class:`RecallAtFPRClassifier` instead.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
-    t on the training set (formula above) and the next lower score. `predict` may select more or
-    less than the share tau of new samples. To select exactly n samples, use `predict_top`.
+    the t of the training set (formula above) and the next lower training score. `predict` may
+    select more or less than the share tau of new samples. For exactly n, use `predict_top`.
 
     Parameters
     ----------

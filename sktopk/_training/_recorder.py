@@ -43,8 +43,8 @@ class Recorder:
     """Makes training steps, records them as CUDA graphs, and replays them.
 
     For a small network, the GPU computes the operations of a step in about a tenth of the time that
-    Python needs to start them. A graph starts all operations at once, and reads each minibatch from
-    the same memory. Changed shapes, betas, eps or weight decay need a new graph.
+    Python needs to start them. A CUDA graph starts all operations at once, and reads each minibatch
+    from the same memory. If shapes, betas, eps or weight decay change, it is recorded again.
     """
 
     def __init__(self, net, batches):
