@@ -310,8 +310,8 @@ def positive_label(pos_label, classes, count):
             warn(
                 f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
                 f"of the samples. Set pos_label={labels[0]!r} if the rarer label is positive, else "
-                f"pos_label={labels[1]!r}. Inside a VotingClassifier or similar, labels are "
-                f"numbered: there, set pos_label=0 for {labels[0]!r}, or 1 for {labels[1]!r}"
+                f"pos_label={labels[1]!r}. Inside a VotingClassifier or similar, the labels in "
+                "sorted order become 0 and 1: there, set pos_label to 0 or 1"
             )
         return labels[1]
     place = 0 if first_is_rare else 1

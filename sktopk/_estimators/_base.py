@@ -67,7 +67,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default scales columns and handles missing values and categories. Other networks need scaled
         data, or must start with :class:`~sktopk.modules.TableEncoder`. A `module` with a parameter
-        `n_members` is called once, and must create all networks of the ensemble.
+        `n_members` must create all networks of the ensemble in each call.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers, for TabularMLP and MLP only. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -376,11 +376,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Requires `calibration`, ``log_loss_share > 0``, or a loss that takes log probabilities, such
-        as "cross_entropy". Probabilities rank the classes like the scores. If the loss corrects for
-        class frequencies, the probabilities assume equally frequent classes. With several networks,
-        a sample's largest probability is often too low, because `fit` calibrates the scores of
-        single networks, not their mean.
+        Requires `calibration`, ``log_loss_share > 0``, or a loss whose softmax is a probability,
+        such as "cross_entropy". Probabilities rank the classes like the scores. If the loss
+        corrects for class frequencies, the probabilities assume equally frequent classes. With
+        several networks, a sample's largest probability is often too low, because `fit` calibrates
+        the scores of single networks, not their mean.
 
         Parameters
         ----------

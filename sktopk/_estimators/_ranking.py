@@ -51,8 +51,8 @@ class RankingClassifier(BaseNetClassifier):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
         encodes numerical columns in 8 bins. Other networks need scaled data, or must start with
-        :class:`~sktopk.modules.TableEncoder`. A `module` with a parameter `n_members` is called
-        once, and must create all networks of the ensemble.
+        :class:`~sktopk.modules.TableEncoder`. A `module` with a parameter `n_members` must
+        create all networks of the ensemble in each call.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None

@@ -33,7 +33,7 @@ def budget_table(
 
     where the labels :math:`y_i \in \{0, 1\}` are sorted by decreasing score. The sums are averaged
     over all orders of tied samples, and interpolated if k is not an integer. The bootstrap
-    intervals are for the mean over many such sets of samples. The hits of one set vary more.
+    intervals are for the mean over many days. The hits of a single day vary more.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def compare_losses(
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
         with the k of the TopKClassifier. For two classes, a model with ``pos_label=None`` gets the
-        `pos_label` of `scoring`. If `scoring` has none, the model gets that of `estimator`.
+        `pos_label` of `scoring`, if it is a scorer of sktopk that has one, else of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.

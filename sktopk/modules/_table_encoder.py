@@ -45,7 +45,7 @@ class TableEncoder(nn.Module):
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
         Maps each categorical column's index to its number n of categories. Categories 0 to n - 1
-        are one-hot encoded, with ``n ** -0.5`` instead of 1. Larger values and NaN become zeros.
+        are one-hot encoded, with ``n ** -0.5`` instead of 1. Others >= 0 and NaN become zeros.
         Negative values count as category 0. In estimators, this is the category of missing values
         or, without missing values in `fit`, the most frequent category.
     dtype : torch.dtype, default=None

@@ -206,7 +206,7 @@ class SetClassifier(CalibratedDecision):
             Group of each sample, such as its plant. Whole groups are held out, and one sample of
             each held-out group is used for calibration. The guarantee holds for one random sample
             of a new group. The `fit` of `estimator` gets the groups if it accepts them, except for
-            rankers (with `pos_label`). With ``cross_fit=True``, groups require `TopKClassifier`.
+            rankers (with `pos_label`). ``cross_fit=True`` requires that it accepts them.
 
             With ``conditional="group"``, single samples are held out instead of whole groups. The
             coverage then holds in each group.
