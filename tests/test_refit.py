@@ -70,7 +70,8 @@ LOSSES = {
 def test_cross_entropy_with_any_reduction_gives_the_scores_of_the_named_loss(case, weighted, blobs):
     X, y = blobs
     # With one minibatch of all samples, the network trains in float64.
-    whole, w = {"batch_size": len(y)}, 1.0 + np.arange(len(y)) % 3 if weighted else None
+    whole = {"batch_size": len(y)}
+    w = 1.0 + np.arange(len(y)) % 3 if weighted else None
     ours = quick("cross_entropy", **whole).fit(X, y, sample_weight=w).decision_function(X)
     own = quick(LOSSES[case], **whole).fit(X, y, sample_weight=w).decision_function(X)
     np.testing.assert_allclose(own, ours, atol=1e-9)

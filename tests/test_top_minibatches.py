@@ -126,9 +126,8 @@ def test_the_validation_score_is_a_partial_auc_instead_of_the_metric_of_score(ra
         expected = scorer(clf, X[rows], y[rows])
         assert clf.history_[-1]["valid_score"] == pytest.approx(expected, rel=1e-6)
         assert clf.score(X[rows], y[rows]) != pytest.approx(expected, rel=1e-3)
-    clf.set_params(n_estimators=2).fit(
-        X, y, X_val=0 * X[rows], y_val=y[rows]
-    )  # ties count one half
+    # Ties count one half.
+    clf.set_params(n_estimators=2).fit(X, y, X_val=0 * X[rows], y_val=y[rows])
     expected = np.log(2) / np.log((y[rows] == 0).sum())
     assert clf.history_[-1]["valid_score"] == pytest.approx(expected)
     one, light = (clf.fit(X, y, w * np.ones(2000)).history_[0]["valid_score"] for w in (1, 0.1))

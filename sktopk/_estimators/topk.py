@@ -177,8 +177,7 @@ class TopKClassifier(BaseNetClassifier):
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
             raise TypeError(f"loss_params must be a dict with string keys; got {given!r}")
         if isinstance(loss, str):
-            keywords = inspect.getfullargspec(OF_LABELS[loss].function).kwonlyargs
-            known = {*keywords} - GIVEN - ({*OF_LABELS[loss].params} - {"k"})
+            known = own_parameters(OF_LABELS[loss])
         if unknown := sorted(given.keys() - known):
             has, own = "has no name: use functools.partial, or arguments of the module", []
             if isinstance(loss, str):
@@ -196,12 +195,14 @@ class TopKClassifier(BaseNetClassifier):
     def _models_proba(self):
         return self.log_loss_share > 0 or getattr(named_like(self.loss), "models_proba", False)
 
-    def _warn_of_ignored(self, used):
-        """Warn if the user has set `tau` or `sigma`, but the loss does not use this parameter."""
+    def _warn_of_ignored(self, named):
+        """Warn if the user has set `tau` or `sigma`, but the loss (`named`, or None) ignores it."""
         for name in ("tau", "sigma"):
             value = getattr(self, name)
-            if name not in used and value != getattr(type(self), name):
-                why = f"loss={self.loss!r} does not use it (its own parameters: loss_params)"
+            if not (named and name in named.params) and value != getattr(type(self), name):
+                why = f"loss={self.loss!r} does not use it"
+                if named and name in own_parameters(named):
+                    why = f"loss={self.loss!r} has its own {name}: set it in loss_params"
                 if hasattr(self.loss, name):
                     why = f"the loss has its own {name}={getattr(self.loss, name)!r}"
                 warn(f"{name}={value!r} is ignored: {why}")
@@ -216,7 +217,7 @@ class TopKClassifier(BaseNetClassifier):
             # Do not warn if the default k is above n_classes, because the user did not choose k.
             if self.k_ < k and (self.k != type(self).k or k == n_classes):
                 warn(f"k={k} must be smaller than n_classes={n_classes}: k_={self.k_} is used")
-            self._warn_of_ignored(named.params if isinstance(loss, str) else ())
+            self._warn_of_ignored(named if isinstance(loss, str) else None)
             if named is not None and named.counts and self.class_weight is not None:
                 warn(
                     f"class_weight={self.class_weight!r} and loss={self.loss!r} both adjust for "
@@ -257,6 +258,12 @@ class TopKClassifier(BaseNetClassifier):
             models_proba=self._models_proba(),
             balanced=named is not None and named.counts,
         )
+
+
+def own_parameters(named):
+    """Return the parameters of a named loss that are set in `loss_params`."""
+    keywords = inspect.getfullargspec(named.function).kwonlyargs
+    return {*keywords} - GIVEN - ({*named.params} - {"k"})
 
 
 def make_objective(loss, params, n_classes):
