@@ -125,7 +125,7 @@ class LossComparison:
         row = found.loc[best]
         words = {EQUIVALENT: "equivalent to", INCONCLUSIVE: "not significantly different from"}
         words = words.get(row["verdict"], f"{row['verdict']} than")
-        which = f"{best}, the best of {len(asked)} losses, is" if len(asked) > 1 else f"{best} is"
+        which = f"{best}, the best of {len(asked)} models, is" if len(asked) > 1 else f"{best} is"
         within = f" within {self.margin:g}" if row["verdict"] == EQUIVALENT else ""
         verdict = f"{which} {words} {self.baseline}{within}: difference {_in_words(row)}"
         if row["verdict"] == INCONCLUSIVE:
@@ -190,7 +190,7 @@ class LossComparison:
         shown[""] = summary["verdict"]
         shown = shown.fillna("").rename_axis(None)
         n_runs, n_splits = len(self.frame) // len(summary), self.frame["split"].nunique()
-        title = f"LossComparison by {self.metric}: {n_runs} runs per loss on {n_splits} splits"
+        title = f"LossComparison by {self.metric}: {n_runs} runs per model on {n_splits} splits"
         omitted = [f"Omitted: {name}: {why}" for name, why in (self.omitted or {}).items()]
         return "\n".join([title, shown.to_string(), f"Verdict: {self.verdict}", *omitted])
 

@@ -94,7 +94,7 @@ def test_the_verdict_corrects_for_the_number_of_compared_losses(rng):
     alone = comparison({"cross_entropy": base, "a": gained})
     assert alone.summary().loc["a", "p_value"] == pytest.approx(0.03)
     assert alone.verdict.startswith("a is better than cross_entropy: difference +0.0")
-    best = "a, the best of 3 losses, is equivalent to cross_entropy within 0.1: difference +0.0"
+    best = "a, the best of 3 models, is equivalent to cross_entropy within 0.1: difference +0.0"
     assert comparison(scores, margin=0.1).verdict.startswith(best)
     unsure = "is not significantly different from cross_entropy: difference +0.0"
     assert unsure in comparison(scores).verdict
