@@ -1,4 +1,4 @@
-"""Draw benchmarks/results/evidence.png, the counts of docs/evidence.md by task and loss.
+"""Draw benchmarks/results/evidence.png, the counts of the experiments by task and loss.
 
 The runs behind the counts are in benchmarks/results/reproduce_*.csv and in the git history.
 """
