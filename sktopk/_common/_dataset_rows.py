@@ -1,4 +1,4 @@
-"""Samples of torch Datasets. The module imports torch, and is imported only if X is a Dataset."""
+"""Samples of torch Datasets. Import this module only if X is a Dataset: it imports torch."""
 
 import math
 
@@ -12,7 +12,7 @@ _LABEL_ITEMS = 256  # number of items per batch when reading labels
 
 
 class DatasetRows(LazyRows):
-    """Samples of a map-style Dataset, read when indexed. Each item is a sample or (sample, ...)."""
+    """Array-like view of a map-style Dataset, whose items are samples or tuples (sample, ...)."""
 
     def __init__(self, dataset):
         if not hasattr(dataset, "__len__"):

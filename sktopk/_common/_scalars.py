@@ -1,4 +1,4 @@
-"""Checks of parameters. Error messages state the name, the allowed and the given value."""
+"""Checks of parameters. Errors state a parameter's name, its allowed values and its value."""
 
 import inspect
 import math
@@ -31,13 +31,13 @@ def check_option(value, name, allowed):
 
 
 def check_size(value, name):
-    """Check that an integer fits in int64. Otherwise, a later message may fail to print it."""
+    """Check that `value` fits in int64 if it is an integer."""
     if isinstance(value, Integral) and abs(value) > _LARGEST:
         raise ValueError(f"{name} must be less than 2**63; got {_about(value)}")
 
 
 def _about(value):
-    """Return a large number as text, because Python refuses to print thousands of digits."""
+    # By default, Python cannot print integers of more than 4300 digits.
     power = int(int(abs(value)).bit_length() * math.log10(2))
     return f"about {'-' * (value < 0)}1e{power}"
 
@@ -71,7 +71,7 @@ def n_kept(k, n):
 
 
 def check_nonnegative(values, name, length, which):
-    """Return `values` as an array of finite nonnegative floats. Errors contain the text `which`."""
+    """Check that `values` are finite and nonnegative. Return them as an array of floats."""
     values = np.asarray(on_host(values, name))
     if values.dtype.kind not in "fiub" or values.shape != (length,):
         raise ValueError(
@@ -105,7 +105,7 @@ def check_number(value, name, low=None, high=None, bounds="both", integer=False)
 
 
 def number(low=None, high=None, bounds="both", *, integer=False, auto=False, none=False):
-    """Return a function that checks a number. `auto` and `none` also allow "auto" and None."""
+    """Return a function that checks a number. `auto` also allows "auto", `none` allows None."""
 
     def check(value, name):
         if (auto and isinstance(value, str) and value == "auto") or (none and value is None):
@@ -137,7 +137,7 @@ def check_sizes(sizes, name):
 
 
 def check_parameters(estimator):
-    """Check parameters with the functions in `_checks`, a dict {name: function} of each class."""
+    """Check each parameter by its function in the dict `_checks` of the class or a base class."""
     checks = {}
     for cls in reversed(type(estimator).__mro__):
         checks |= vars(cls).get("_checks", {})
@@ -221,7 +221,7 @@ def check_order(scores, classes, name):
 def on_host(values, name):
     """Convert arrays of other libraries, and lists that mix strings and other types, to NumPy.
 
-    Arrays on a GPU or with a gradient are converted only with scikit-learn's array_api_dispatch.
+    Arrays on a GPU or with a gradient need scikit-learn's option array_api_dispatch=True.
     """
     refuse_masked(**{name: values})
     if isinstance(values, list | tuple):
@@ -263,7 +263,7 @@ def _read(values, copies):
 
 
 def is_told(labels):
-    """Return whether 1 or True is clearly the positive label: the other is 0, -1 or False."""
+    """Return True if 1 is clearly the positive label, because the other label is 0 or -1."""
     return labels <= {-1, 0, 1} and labels != {-1, 0}
 
 
@@ -297,8 +297,8 @@ def negative_first(classes, pos_label):
 def positive_label(pos_label, classes, count):
     """Return the positive label of two sorted classes. Warn if `pos_label` should be set.
 
-    None means 1 or True if the other label is 0, -1 or False. Otherwise, None means the first
-    label if it is rare (its share of the weights `count` is below `_RARE`), else the second label.
+    None means 1 or True if the other label is 0, -1 or False. Otherwise, None means the first label
+    if it is rare, else the second label. `count` has the sum of sample weights of each class.
     """
     labels = classes.tolist()
     if pos_label is not None:
@@ -351,7 +351,7 @@ def class_weights(class_weight, classes, count):
 
 
 def refuse_times_and_complex(values, name, where="", what="numbers", advice=_OF_TIMES):
-    """Check that there are no times and no complex numbers, which NumPy would convert silently."""
+    """Raise an error for times and complex numbers, because NumPy would convert them silently."""
     if isinstance(values, list | tuple):
         try:
             values = np.asarray(values)

@@ -1,4 +1,4 @@
-"""Construction of a net from the parameters of an estimator."""
+"""Construction of a skorch net from the parameters of an estimator."""
 
 import copy
 import inspect
@@ -48,9 +48,9 @@ def split_params(estimator, training):
 def build_net(estimator, task, dtypes, seed, device):
     """Return an initialized, untrained `Net` with the parameters of an estimator.
 
-    `dtypes` has the names of two data types: of the weights, and of X. TabularMLP scales samples in
-    the type of X. Other networks get samples in the type of the weights. `seed` determines initial
-    weights, dropout, minibatches and random numbers in the loss.
+    `dtypes` has two names: the data type of the weights, and the data type of X. TabularMLP gets
+    samples in the type of X, and other networks in the type of the weights. `seed` determines
+    initial weights, dropout, minibatches and random numbers in the loss.
     """
     objective, module = task.training.objective(), estimator.module
     sizes, n_members = (estimator.input_shape_[0], task.n_outputs), estimator.n_estimators_
@@ -162,7 +162,7 @@ def _tensors(network):
 
 
 def with_other_values(X, shown):
-    """Return indices of rows of X with other values in columns that are constant in `shown`."""
+    """Return indices of samples with another value in a column that is constant in `shown`."""
     first, found = shown[0].numpy(), [np.zeros(0, dtype=np.intp)]
     constant = np.flatnonzero((shown == shown[0]).all(0).numpy())
     if len(shown) < X.shape[0] and len(constant) and (isinstance(X, np.ndarray) or issparse(X)):

@@ -1,9 +1,9 @@
-"""Tasks: the meaning of the scores of an estimator, and how networks are trained for it.
+"""A task defines what the scores of an estimator mean, and how networks are trained for it.
 
 An estimator creates one task per fit. From scores of shape (n_samples, n_outputs), `decide`,
 `labels` and `proba` compute the results of `decision_function`, `predict` and `predict_proba`.
 Their argument `fitted` is the estimator. `target` gives each class an index, and ``array[order]``
-sorts values per class by this index. The weighted mean of `values` decides which epoch is kept.
+sorts values per class by this index. The weighted mean of `values` is the validation score.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ class LabelTask:
         return self.classes[scores.argmax(axis=1)]
 
     def top_labels(self, scores, k):
-        """Return the k < n_classes labels with the highest scores. Ties are sorted by class."""
+        """Return the k best labels of each sample, for k < n_classes. Ties are in class order."""
         scores = torch.from_numpy(scores)
         best, index = scores.topk(k + 1, dim=1)
         tied = best[:, k - 1] == best[:, k]
@@ -103,7 +103,7 @@ class LabelTask:
         return self.metric(target, self.decide(scores), sample_weight=weight)
 
     def values(self, target, scores, weight, groups):
-        """Return the mean of top-1 and top-k accuracy of each sample, and the sample weights."""
+        """Return two arrays: each sample's mean of top-1 and top-k accuracy, and its weight."""
         known = target >= 0
         own = np.where(known, scores[np.arange(len(target)), target], -np.inf)[:, np.newaxis]
         rank = np.where(known, (scores >= own).sum(axis=1), scores.shape[1] + 1)
@@ -140,7 +140,7 @@ class RankingTask:
         return np.where(np.isin(y, self.classes), (y == self.pos_label).astype(np.intp), -1)
 
     def finish(self, scores, target, weight, groups):
-        """Return a dict with `threshold_`: with groups, the median of the groups' thresholds."""
+        """Return a dict with `threshold_`. With groups, it is the median of their thresholds."""
         scores, positive = scores[:, 0], target == 1
         values = [*map(torch.from_numpy, (scores.astype(np.float64), positive, weight))]
         lists = [slice(None)] if groups is None else groups_of_both(positive, groups)
@@ -149,7 +149,7 @@ class RankingTask:
         return {"threshold_": self.midway(scores, np.median(found))} if found else {}
 
     def above(self, scores, fitted=None):
-        """Return the scores minus the threshold, a float64 array (n_samples,)."""
+        """Return the scores minus the threshold, as a float64 array of shape (n_samples,)."""
         # In float32, rounding could change a small difference to 0.
         return scores[:, 0].astype(np.float64) - getattr(fitted, "threshold_", 0.0)
 
@@ -184,9 +184,9 @@ class RankingTask:
         return float(np.mean(each)) if each else float("nan")
 
     def values(self, target, scores, weight, groups):
-        """Return the value of `log_fpr_values` of each sample, and its weight.
+        """Return two arrays: the `log_fpr_values` of the samples, and their weights.
 
-        The weighted mean of the values is the area under the ROC curve with log(false-positive
+        The weighted mean of the first array is the area under the ROC curve with log(false-positive
         rate) as x axis. With groups, it is the mean area of the groups with both classes.
         """
         lists = [np.arange(len(target))] if groups is None else rows_of_groups(groups)
@@ -202,7 +202,7 @@ class RankingTask:
 
 
 def groups_of_both(positive, groups):
-    """Return the indices of the samples of each group that has both classes."""
+    """Return a list with one array per group with both classes: the indices of its samples."""
     return [rows for rows in rows_of_groups(groups) if 0 < positive[rows].mean() < 1]
 
 
@@ -210,7 +210,7 @@ def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
     FPR_i is the share of the n_- negatives that score higher than i. Ties count one half. Shares
-    below :math:`1 / n_-` are set to this value, because a single negative would determine them.
+    below :math:`1 / n_-` become :math:`1 / n_-`, because the logarithm of 0 is infinite.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

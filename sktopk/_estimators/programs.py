@@ -56,7 +56,8 @@ class AUCClassifier(BatchClassifier):
     Parameters
     ----------
     surrogate : {"hinge", "quadratic", "squared_hinge", "logistic", "ramp"}, default="hinge"
-        Loss l of a negative's score minus a positive's score. "squared_hinge" equals "quadratic".
+        Loss of a pair of samples, a function of the negative's score minus the positive's score.
+        "squared_hinge" is another name for "quadratic".
     margin : float, default=1.0
         Above 0. With the hinge, a pair of a positive and a negative has no loss if the score of the
         positive is at least `margin` above the score of the negative.
@@ -142,7 +143,7 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     with hinge losses, is below p. For a guarantee on new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
-    with a precision >= p on the training set, or else the value with the highest precision.
+    with a precision >= p on the training set. If there is none, it maximizes the precision.
 
     Parameters
     ----------

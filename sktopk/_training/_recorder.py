@@ -1,4 +1,4 @@
-"""Training steps of a GPU, recorded as CUDA graphs."""
+"""Training steps on a GPU, recorded as CUDA graphs."""
 
 import threading
 from collections import Counter
@@ -19,7 +19,7 @@ _stream = cache(torch.cuda.Stream)
 
 
 def can_record(net, batches):
-    """Return whether all steps run the same operations on the GPU, and no code of the user."""
+    """Return True if all training steps run the same GPU operations, and no code of the user."""
     layers = list(net.module_.modules())
     return (
         batches.rows.resident
@@ -44,7 +44,7 @@ class Recorder:
 
     For a small network, the GPU computes the operations of a step in about a tenth of the time that
     Python needs to start them. A CUDA graph starts all operations at once, and reads each minibatch
-    from the same memory. If shapes, betas, eps or weight decay change, it is recorded again.
+    from the same memory. New shapes, betas, eps or weight decay need another graph.
     """
 
     def __init__(self, net, batches):
@@ -56,7 +56,7 @@ class Recorder:
         self._n_steps, self._graphs, self._pool = Counter(), {}, torch.cuda.graph_pool_handle()
 
     def step(self, fetched):
-        """Make a step with an item of `MiniBatches.fetched`. Return the result of `train_step`."""
+        """Make a training step. `fetched` is an item of `MiniBatches.fetched`."""
         index, own, lengths, _ = fetched
         hard, n_hard = self._batches.hard, self._batches.n_hard
         kind = len(index), None if own is None else own.shape, *lengths, hard.data_ptr()
@@ -79,7 +79,7 @@ class Recorder:
         return loss.clone(), scores, None if threshold is None else threshold.clone()
 
     def _recorded(self, index, own, lengths):
-        """Return (graph, tensors that it reads, its results). The graph has not run yet."""
+        """Record a graph without running it. Return the graph, its input and its output tensors."""
         graph, device = torch.cuda.CUDAGraph(), index.device
         places = index.clone(), None if own is None else own.clone()
         if self._net.criterion_.draws:
@@ -93,7 +93,7 @@ class Recorder:
 
     @contextmanager
     def _rates_on_gpu(self):
-        """Give the optimizer learning rates that a graph reads anew in each step."""
+        """In this context, learning rates are tensors: a graph would keep numbers as constants."""
         before = [{key: group[key] for key in ("lr", "capturable")} for group in self._groups]
         for group, rate in zip(self._groups, self._rates, strict=True):
             group.update(lr=rate, capturable=True)
@@ -104,6 +104,6 @@ class Recorder:
                 group.update(values)
 
     def release(self):
-        """Release gradients and hard examples, because they use memory of the graphs."""
+        """Free gradients and hard examples: they keep the memory of the CUDA graphs in use."""
         self._net.optimizer_.zero_grad()
         self._net.criterion_.named.hardest = self._net.criterion_.named.threshold_now = None

@@ -64,7 +64,7 @@ def sample_candidates(
         target : Tensor of shape (n_samples,)
             Position of the label of each sample among `classes`.
         log_weight : Tensor of shape (m,)
-            Logarithm of each candidate's weight; -inf at all but the first entry of a class.
+            Logarithm of each candidate's weight. Repetitions of a class have -inf.
 
     Raises
     ------

@@ -29,7 +29,7 @@ _STRIDE = 8
 
 
 def row_blocks(scores):
-    """Return slices of rows that fit the cache; one slice on a GPU and under torch.compile."""
+    """Return slices of rows that fit the CPU cache (one slice on a GPU or in torch.compile)."""
     if torch.compiler.is_compiling() or scores.device.type != "cpu":
         return [slice(None)]  # `range` would make torch.compile compile each batch size
     n_rows, n_columns = scores.shape
@@ -38,7 +38,7 @@ def row_blocks(scores):
 
 
 def largest(scores, m):
-    """Return the `m` largest scores of each row in descending order, and the class of each."""
+    """Return two tensors: the `m` largest scores of each row, descending, and their classes."""
     n_rows, n = scores.shape
     if _PER_WANTED * m <= n < _LONG_ROW or n < 4 * m * _STRIDE:
         return scores.topk(m)
@@ -55,14 +55,14 @@ def largest(scores, m):
 
 
 def largest_others(scores, target, m):
-    """Return the `m` largest scores of each row except the target's score, and their classes."""
+    """Return the same as `largest`, but without the class `target` of each row."""
     values, classes = largest(scores, m + 1)
     passed = (classes == target.unsqueeze(1)).cumsum(1)[:, :-1].bool()
     return [torch.where(passed, each[:, 1:], each[:, :-1]) for each in (values, classes)]
 
 
 def _rest_and_power_sums(scores, kth, left_out, k, scale, *, keep_rest):
-    """Return v = exp((scores - kth) / scale), 0 for `left_out` classes, and sums of v^1 ... v^k."""
+    """Return v = exp((scores - kth) / scale) of the rest, and the sums of its powers 1 to k."""
     blocks = row_blocks(scores)
     rest = torch.empty_like(scores if keep_rest else scores[blocks[0]])
     p = []
@@ -90,7 +90,7 @@ def _polynomial_of_power_sums(p, out):
 
 
 class SubsetSums(NamedTuple):
-    """Sums over sets of classes; float64 except `rest`. Symbols: see the module docstring."""
+    """Sums over sets of classes: float64, except `rest`. Symbols are as in the module docstring."""
 
     log_ratio: torch.Tensor  # log(sigma_k / sigma_(k-1)) for e_[k] = 1; (n_samples,)
     ratio: torch.Tensor  # sigma_k / sigma_(k-1) of the tilted factors
@@ -102,16 +102,15 @@ class SubsetSums(NamedTuple):
 
 
 def _zeros(count, *shape, like):
-    """Return `count` zero tensors: views of one tensor, except under torch.compile."""
     if torch.compiler.is_compiling():
         return tuple(like.new_zeros(shape) for _ in range(count))
     return like.new_zeros(count, *shape).unbind()
 
 
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
-    """Return the `SubsetSums` of the classes. A subset has the weight exp(sum of scores / scale).
+    """Return the sums over subsets of all classes except the label.
 
-    `head` has the 2k largest scores (or all) except the label's, descending. The k-th is finite.
+    `head` has the 2k largest scores of these classes (or all), descending. The k-th is finite.
     `left_out` has the classes of `head`, and the label. `rest_inclusion` needs `keep_rest=True`.
     """
     n_samples, n_classes = scores.shape
@@ -143,10 +142,10 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
 
 
 def head_inclusion(sums):
-    """Return P_k(j) and P_(k-1)(j): the probabilities that a k- and a (k-1)-subset contain class j.
+    """Return two tensors, P_k(j) and P_(k-1)(j), for each class j of the 2k best classes.
 
-    Class j is one of the k best classes (top) or of the next k (middle). Derivatives of the sums
-    yield 1 - P_k(j) in top and P_(k-1)(j) in middle, without cancellation. The other probability
+    P_k(j) is the probability that a set of k classes contains class j. Derivatives of the sums
+    yield 1 - P_k(j) for the k best classes, and P_(k-1)(j) for the next k. The other probability
     follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), see the module docstring.
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
@@ -172,16 +171,16 @@ def head_inclusion(sums):
 def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    P_k(j) is the probability that a k-subset has class j, which is not among the 2k best classes.
-    With y_(i+2) instead of y_(i+1), the sum is P_(k-1)(j). It is stable, because y decreases from
-    y_1 = 1, and the odds o_j = e_j sigma_(k-1) / sigma_k are below 1 (see the module docstring).
+    P_k(j) is the probability that a set of k classes contains class j. Class j is not among the 2k
+    best classes. With y_(i+2) instead of y_(i+1), the sum is P_(k-1)(j). The sum is stable, because
+    y decreases from y_1 = 1, and the odds o_j = e_j sigma_(k-1) / sigma_k are below 1.
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])
 
 
 def rest_inclusion(sums, coefficients):
-    """Replace `sums.rest` in place by sum_i (-1)^i coefficients[i] o_j^(i+1), and return it."""
+    """Replace `sums.rest` by sum_i (-1)^i coefficients[i] o_j^(i+1) for each class j."""
     rest, k = sums.rest, len(coefficients)
     coefficients = coefficients.to(rest.dtype, copy=True).unsqueeze(2)
     coefficients[1::2] *= -1

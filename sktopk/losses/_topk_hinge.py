@@ -34,12 +34,12 @@ def topk_hinge_loss(
     where m is the margin and :math:`s_{\setminus y}` are the scores of all classes except y [2]_.
     With ``scaled=False``, there is no division by k, as in [1]_ and [3]_. With ``margin=1``, the
     loss is at least the top-k error. Deep networks train badly with this loss, because the gradient
-    of a sample has only two nonzero entries. If scores tie at rank k, only one has a gradient.
+    of a sample has only two nonzero entries, even if several scores tie at rank k.
 
     Parameters
     ----------
     scores : Tensor of shape (n_samples, n_classes)
-        Raw scores; half precision is computed in float32. A score of -inf masks a class.
+        Raw scores. Half precision is converted to float32. A score of -inf masks a class.
     target : Tensor of shape (n_samples,)
         Integer class indices.
     k : int
@@ -155,8 +155,8 @@ def topk_hinge_calibrated_loss(
 
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
     calibrated [1]_, [2]_. With ``margin=1``, the loss is at least the top-k error. If scores tie
-    at rank k+1, only one has a gradient. A label of rank k+1 has loss m and no gradient: training
-    by this loss alone can stall at chance level. Add cross-entropy of the same scores.
+    at rank k+1, only one has a nonzero gradient. If the label has rank k+1, the loss is m, and its
+    gradient is zero. Training can stall, unless you add cross-entropy of the same scores.
 
     Returns
     -------

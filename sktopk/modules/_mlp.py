@@ -40,7 +40,7 @@ class MLP(nn.Sequential):
         Data type of the weights. None means torch's default.
     generator : torch.Generator, default=None
         CPU generator for initial weights and dropout. None means torch's global generator, which
-        all threads share. A copy of the network uses the global generator in any case.
+        all threads share. In a copy of the network, dropout always uses the global generator.
 
     References
     ----------
@@ -126,7 +126,7 @@ class _Product(torch.autograd.Function):
 
 
 class SparseInputLinear(nn.Linear):
-    """Linear layer that also accepts `SparseRows`, for which zeros are skipped."""
+    """Linear layer that also accepts `SparseRows`, and then skips zeros."""
 
     def forward(self, x):
         if isinstance(x, SparseRows):

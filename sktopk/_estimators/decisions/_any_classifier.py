@@ -50,7 +50,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         return -scores if turned else scores
 
     def predict_proba(self, X):
-        """Return X as probabilities. One-dimensional X is the probability of the second class."""
+        """Return X as probabilities. One-dimensional X has those of the second class."""
         scores = self.decision_function(X)
         proba = scores if scores.ndim == 2 else np.column_stack([1 - scores, scores])
         refused = np.flatnonzero((proba < 0).any(axis=1))
@@ -97,7 +97,7 @@ def sorted_classes(estimator):
 
 
 def predict_class_proba(estimator, X, *, use_scores=False):
-    """Return class probabilities; with `use_scores`, the softmax of `decision_function` if any."""
+    """Return class probabilities. `use_scores` prefers the softmax of scores to `predict_proba`."""
     name = type(estimator).__name__
     has_proba = hasattr(estimator, "classes_") and hasattr(estimator, "predict_proba")
     if has_proba and not (use_scores and hasattr(estimator, "decision_function")):
@@ -166,7 +166,7 @@ def proba_of_scores(y_score):
 def name_in_fit(estimator, name, *, keywords=False):
     """Return a parameter's name in `fit`, such as "clf__groups"; None if `fit` does not take it.
 
-    With `keywords`, a `fit` with ``**kwargs`` takes every parameter.
+    With ``keywords=True``, a `fit` that has ``**kwargs`` counts as taking every parameter.
     """
     if steps := getattr(estimator, "steps", None):
         step, last = steps[-1]
@@ -182,7 +182,7 @@ def name_in_fit(estimator, name, *, keywords=False):
 
 
 def weight_name(estimator):
-    """Return the `fit` parameter for sample weights, such as "clf__sample_weight"."""
+    """Return the name of the `fit` parameter for sample weights, such as "clf__sample_weight"."""
     if name := name_in_fit(estimator, "sample_weight", keywords=True):
         return name
     last = type(last_step(estimator)).__name__

@@ -52,8 +52,8 @@ class BudgetClassifier(CalibratedDecision):
         s(x) > t.
 
     `fit` computes the threshold t from calibration samples that the classifier is not trained on.
-    `predict` decides on each sample independently of the others in X. `predict_top` returns exactly
-    n samples of X or, with groups, n of each group.
+    `predict` decides on each sample independently of the others in X. `predict_top(X, n)` selects
+    the n samples of X with the highest scores. With `groups`, it selects n samples of each group.
 
     Parameters
     ----------
@@ -62,18 +62,18 @@ class BudgetClassifier(CalibratedDecision):
         part of the samples and calibrates with the other part. For a fitted classifier in a
         :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
-        Limit of the rate that `constraint` names, in (0, 1). For "count", also an integer: the
-        limit is then this integer, divided by the number of samples in `fit`.
+        Limit of the rate that `constraint` names, in (0, 1). For "count", `budget` can also be an
+        integer n. The limit of the rate is then n divided by the number of samples in `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
         Rate to limit. "count" (share of flagged samples), "fpr" (false positive rate) and "fdr"
         (false discovery rate) are at most `budget`. "precision" and "recall" are at least `budget`.
     delta : float, default=0.05
-        Largest probability that a guarantee fails, in (0, 1): for "fpr", "precision", "recall" and
-        `hits_interval` [6]_. Smaller values need more samples.
+        Largest allowed probability of failure, in (0, 1), for the guarantees "fpr", "precision" and
+        "recall", and for `hits_interval` [6]_. Smaller values need more samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
-        `oob_decision_function_`. The guarantee is then not proven. Possible for ensembles of this
-        package, and for forests and bagging with ``oob_score=True``, but not for "fdr".
+        `oob_decision_function_`. The guarantee is then not proven. `estimator` must be an ensemble
+        of this package, or a forest or bagging with ``oob_score=True``. "fdr" raises an error.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.
@@ -100,8 +100,8 @@ class BudgetClassifier(CalibratedDecision):
     rates_ : dict
         Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
         named tuple (count, n, value, low, high): value is count / n, and [low, high] is its
-        two-sided confidence interval [3]_ of level about 1 - `delta`. The level is lower for the
-        rate "precision" with the constraint "precision" or "fdr". Rates with n = 0 are omitted.
+        two-sided confidence interval [3]_ of level about 1 - `delta`. With the constraint
+        "precision" or "fdr", the level for "precision" is lower. Rates with n = 0 are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)
@@ -126,8 +126,8 @@ class BudgetClassifier(CalibratedDecision):
       ("fpr" [2]_) or positives ("recall"). "precision" uses fixed sequence testing [1]_.
     - "fdr": the expected share of negatives among the flagged samples of a batch is at most the
       budget. The guarantee holds for `predict` and for ``predict_top(X)`` (conformal selection [4]_
-      [5]_). `predict` uses calibration samples only. Its threshold is the lowest t for which (1 +
-      negatives above t) / (1 + samples above t) is at most the budget.
+      [5]_). The threshold of `predict` is the lowest t for which (1 + negatives above t) / (1 +
+      samples above t) is at most the budget. Both numbers count calibration samples.
     - "count": there is no guarantee. The threshold is a quantile of the calibration scores.
 
     If there are too few calibration samples for a guarantee, `fit` warns, and no sample is flagged
@@ -204,8 +204,8 @@ class BudgetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its customer, if samples of a group are alike. Whole
             groups are held out, and one sample of each held-out group is used for calibration. The
-            guarantee holds for one random sample of a new group. Groups with ``cross_fit=True``
-            require a `TopKClassifier`. A ranker trained with groups must be in a FrozenEstimator.
+            guarantee holds for one random sample of a new group. With ``cross_fit=True``, groups
+            require a `TopKClassifier`. To train a ranker with groups, fit it first, and freeze it.
         **fit_params : dict
             Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
             split with the samples. With metadata routing, pass what `estimator` requests.
@@ -353,8 +353,8 @@ class BudgetClassifier(CalibratedDecision):
             \le \text{high} \bigr) \ge 1 - \delta.
 
         Choose n before the call: the level does not hold for the best interval of several calls.
-        The method warns that X is not exchangeable if the share of samples above `threshold_` in X
-        differs from the share in calibration with a p-value below 1e-6 (Fisher's exact test).
+        The method compares the shares of samples above `threshold_` in X and in the calibration
+        samples. It warns if they differ with a p-value below 1e-6 (Fisher's exact test).
 
         Parameters
         ----------
@@ -373,10 +373,10 @@ class BudgetClassifier(CalibratedDecision):
 
         Notes
         -----
-        K calibration samples score above the (n + 1)-th best sample of X. Given the total number of
-        positives in these K samples and the n best samples of X, the number in the K samples has a
-        hypergeometric distribution. The interval contains the numbers of positives in the n best
-        samples that neither of two one-sided tests at level :math:`\delta / 2` rejects.
+        Let K calibration samples score above the (n + 1)-th best sample of X. Given the number of
+        positives in the K samples and the n best samples of X together, the number in the K samples
+        has a hypergeometric distribution. The interval contains each number of positives in the n
+        best samples that neither of two one-sided tests at level :math:`\delta / 2` rejects.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
@@ -462,12 +462,11 @@ class BudgetClassifier(CalibratedDecision):
             )
 
     def _bound(self):
-        """Return the constraint with its `budget` and `delta`."""
         budget = self.budget if isinstance(self.budget, Integral) else float(self.budget)
         return CONSTRAINTS[self.constraint](budget, float(self.delta))
 
     def _calibration(self, name):
-        """Return scores and labels of the calibration samples. Errors mention the caller `name`."""
+        """Return two arrays: scores of calibration samples, and whether they are positive."""
         if not hasattr(self, "calibration_scores_"):
             raise ValueError(
                 f"{name} needs held-out calibration samples; got cross_fit=True. Set "
@@ -476,14 +475,14 @@ class BudgetClassifier(CalibratedDecision):
         return self.calibration_scores_, self.calibration_positive_
 
     def _flagged(self, scores):
-        """Return the mask of scores above the threshold. Warn if their share is unlikely."""
+        """Return the mask of flagged samples. Warn if their share differs from calibration."""
         flagged = scores.astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
             warn_of_drift(flagged, self.calibration_scores_ > self.threshold_)
         return flagged
 
     def _scored(self, X):
-        """Return the estimator in its present state, and its scores for the positive class."""
+        """Return two values: a copy of the fitted estimator, and its scores of X."""
         check_is_fitted(now := present(self), "threshold_")
         check_table(X)
         return now, finite_scores(now.estimator_, X, now.pos_label_, now._methods_)

@@ -1,4 +1,4 @@
-"""Gradients of the optimum and of the solution of a linear program by its arguments."""
+"""Gradients of the minimum and of the solution of a linear program, for all its arguments."""
 
 import torch
 
@@ -11,7 +11,7 @@ _DAMPING = 1e-9
 
 
 class _Solved(torch.autograd.Function):
-    """Function that returns `value`. `adjoint` turns its gradient into the gradient of `source`."""
+    """Return `value`. In the backward pass, `adjoint` maps its gradient to that of `source`."""
 
     @staticmethod
     def forward(ctx, source, value, adjoint, solved):
@@ -28,7 +28,7 @@ class _Solved(torch.autograd.Function):
 
 
 def differentiable_optimum(program, solution, width):
-    """Return the minimal cost (plus penalty if `width` > 0), differentiable in `program`."""
+    """Return the minimal cost, plus the penalty if `width` > 0, as a differentiable tensor."""
     slack, status = program.slack(solution.x), solution.status
     cost = (program.cost * solution.x).sum(-1)
     if width:
@@ -44,8 +44,8 @@ def differentiable_optimum(program, solution, width):
 
 
 def differentiable_vertex(program, solution):
-    """Return the solution x, differentiated as the solution of the active rows, M_J x = h_J."""
-    # Small changes of the costs do not move x. Add 0 * costs, to make their gradient 0, not None.
+    """Return the solution x. Its gradient is that of the solution of the active rows."""
+    # The active rows M_J x = h_J do not contain the costs. Give these the gradient 0, not None.
     slack = program.slack(solution.x) + 0.0 * program.cost.sum(-1, keepdim=True)
     constants = program.detach()
 
@@ -72,7 +72,7 @@ def differentiable_minimiser(program, solution, width):
 
 
 def _solve(program, active, gradient):
-    """Solve M_J'M_J z = gradient, where M_J has the active rows (least norm if not unique)."""
+    """Return the z of least norm with M_J'M_J z = gradient, where M_J has the active rows."""
     matrix = program.matrix
     solve = matrix.active_solver(active, gradient.new_tensor(_DAMPING))
     solution = solve(gradient)

@@ -59,7 +59,7 @@ class DenseRows(NamedTuple):
 class SparseRows(NamedTuple):
     """Sparse counterpart of `DenseRows`: the entries of one block-diagonal matrix.
 
-    `rows` has b * n_rows + r for entries in row r of program b. `columns` has similar numbers.
+    `rows` numbers the rows of all programs: row r of program b has the number b * n_rows + r.
     """
 
     rows: torch.Tensor
@@ -155,7 +155,7 @@ def stack_rows(A_ub, A_eq, batch_shape):
 
 
 def _flat_entries(A, batch_shape):
-    """Return the program number, row, column and value of each matrix entry in the batch."""
+    """Return four tensors: the program, row, column and value of each entry of the matrices."""
     if A.layout == torch.strided:
         A = A.expand(*batch_shape, *A.shape[-2:])
         shape = batch_shape.numel(), *A.shape[-2:]
@@ -177,7 +177,7 @@ def _flat_entries(A, batch_shape):
 
 
 def equilibrate(program, *, scale_rows):
-    """Return row and column factors that bring norms near 1. Without `scale_rows`, rows get 1."""
+    """Return factors of rows and columns that bring norms near 1 (rows only with `scale_rows`)."""
     matrix = program.matrix
     rows, columns = torch.ones_like(program.rhs), torch.ones_like(program.cost)
     for power in _EQUILIBRATION_POWERS if scale_rows else (1.0,):

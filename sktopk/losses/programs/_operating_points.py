@@ -64,7 +64,7 @@ def fbeta_loss(
 
     Examples
     --------
-    At the threshold 0.5, only the negative with score 0 violates the margin, by 1/2:
+    At the best threshold 0.5, only the negative with score 0 violates the margin, by 1/2:
 
     >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
     >>> fbeta_loss(scores, target)
@@ -98,7 +98,8 @@ def _closed_form(batch, beta):
 
 
 def fbeta_program(batch, beta):
-    """Return the program with x = [t tau, t z, t]: z are hinges, 1 / t the loss's denominator."""
+    """Return the linear program of `fbeta_loss`, as arguments of `linear_program`."""
+    # The variables are [t tau, t z, t]: z are the hinges, and 1 / t is the denominator of the loss.
     recall, precision = beta_shares(beta)
     # Dividing all weights by n_+ keeps the numbers near 1.
     positive, negative = (w / batch.positive.sum() for w in (batch.positive, batch.negative))
@@ -203,7 +204,7 @@ def recall_at_fpr_loss(
 
 
 def _at_budget(batch, budget):
-    """Return the loss and its gradient, at the tau where positives have the mean hinge `budget`."""
+    """Return the loss and its gradient. At the threshold, the mean positive hinge is `budget`."""
     batch = batch.balanced
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)
