@@ -60,7 +60,7 @@ def write_atomically(path, parts):
 
 
 def _created(folder, start, mode):
-    """Return the path of a new temporary file, and the file, which is locked until it is closed."""
+    """Create and lock a temporary file. Return two values: its path and the open file."""
     while True:
         # Use the same folder, because renaming a file works only within a file system.
         path = os.path.join(folder, f"{start}{secrets.token_hex(8)}.tmp")
@@ -95,7 +95,7 @@ def _check_regular(mode, path):
 
 
 def _clear(folder, start):
-    """Delete temporary files without a lock: the processes that wrote them have ended."""
+    """Delete unlocked temporary files. Processes that have ended left these files behind."""
     left = re.compile(rf"{re.escape(start)}[0-9a-f]{{16}}\.tmp")
     for entry in filter(left.fullmatch, os.listdir(folder)):
         path = os.path.join(folder, entry)

@@ -21,7 +21,7 @@ _SHOWN = set()
 
 
 def warn(message, category=UserWarning):
-    """Issue a warning that points to the user's line, not to sktopk or packages that call it."""
+    """Issue a warning that points to the line of the user's code."""
     frame, level = inspect.currentframe(), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
@@ -34,7 +34,7 @@ def warn(message, category=UserWarning):
 
 
 def _action(message, category, frame):
-    """Return the action of the first warning filter that matches a warning of this frame."""
+    """Return what Python's warning filters do with a warning, such as "ignore" or "default"."""
     module = frame.f_globals.get("__name__", "")
     for action, text, kind, of_module, line in warnings.filters:
         if (

@@ -46,14 +46,14 @@ def has_proba(estimator):
 class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     """Base class of classifiers with a network.
 
-    `fit` trains a new estimator with the same parameters, and then copies its fitted attributes
-    (see :mod:`sktopk._estimators._fit`). A subclass may override these methods:
+    `fit` trains a new estimator with the same parameters, and then copies its fitted attributes. So
+    a `fit` that fails does not change this estimator. A subclass may override these methods:
 
     - `_check_params()`: checks all parameters, by default with the functions in `_checks`;
     - `_check_classes(y, name)`: checks the labels, and returns them sorted;
-    - `_models_proba()`: returns whether scores are log probabilities without calibration;
+    - `_models_proba()`: returns whether `predict_proba` is available without calibration;
     - `_make_task()`: returns the task (see :mod:`sktopk._estimators._task`), and sets fitted
-      attributes such as `k_`. `fit` calls it after `classes_` and `class_count_` are set.
+      attributes such as `k_`. When `fit` calls this method, `classes_` and `class_count_` are set.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         weight ``1 - log_loss_share``. With 0, there is no cross-entropy, as in the references.
     n_estimators : int or "auto", default="auto"
         Number of networks, whose scores are averaged. Each network has its own initial weights and
-        holds out its own fold. "auto" is 8. For more than 1000 classes it is 1, with a warning.
+        holds out its own fold. "auto" is 8. For over 1000 classes, "auto" is 1, and `fit` warns.
     module : callable, default=TabularMLP
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default scales columns and handles missing values and categories. Other networks need scaled
-        data, or must start with :class:`~sktopk.modules.TableEncoder`. A `module` with a parameter
-        `n_members` must create all networks of the ensemble in each call.
+        data, or must start with :class:`~sktopk.modules.TableEncoder`. If `module` has a parameter
+        `n_members`, one call must create this number of networks, as in TabularMLP.
     hidden_layer_sizes : tuple of int, default=(128, 128)
         Widths of the hidden layers, for TabularMLP and MLP only. ``()`` is a linear model.
     learning_rate : float, default=0.03
@@ -79,11 +79,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     batch_size : int or "auto", default="auto"
         Number of samples per minibatch. "auto" is 1/20 of the samples, clipped to [64, 256].
     max_epochs : int or "auto", default="auto"
-        Number of epochs. "auto" trains at least 18 epochs and at least 360 steps (minibatches).
+        Number of epochs. "auto" is 18, or more if 18 epochs have less than 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
         Training stops after this number of epochs without improvement on held-out samples, and
-        keeps the best epoch. None trains all epochs. It then keeps the last epoch, unless the best
-        epoch is better on held-out samples by more than two standard errors.
+        keeps the best epoch. None trains all epochs, and keeps the last epoch. Exception: the best
+        epoch is kept if it is better on held-out samples by more than two standard errors.
     calibration : "temperature" or None, default="temperature"
         Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
         order of classes. None does not calibrate. If `n_iter_no_change` is also None, no samples
@@ -92,7 +92,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         skorch callbacks or ``(name, callback)`` pairs. Callbacks get class indices as labels y.
     net_params : dict, default=None
         Arguments of skorch's net such as "optimizer", "compile", "module__x" and "optimizer__x", or
-        ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` sets an entry.
+        ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` sets "module__x".
     device : str or torch.device, default="auto"
         Device of the networks. "auto" is the first GPU (CUDA or XPU), or else the CPU.
     verbose : int, default=0
@@ -105,7 +105,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
-        Sum of the sample weights of each class, before they are multiplied by `class_weight`.
+        Sum of the sample weights of each class. `class_weight` does not change this sum.
     n_features_in_ : int
         Number of columns of X or, for images, of channels.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -117,16 +117,17 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     kept_epoch_ : int
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
-        One dict per epoch: `train_loss`, `dur` (seconds) and values of callbacks. `valid_score` is
-        the mean of top-1 and top-k accuracy of held-out samples. If the loss corrects for class
-        frequencies, each class has the same weight in `valid_score`. `valid_loss` is recorded only
-        with `X_val`, `callbacks` or a single network.
+        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. It also has
+        `valid_score`, the average of the top-1 and the top-k accuracy on held-out samples. If the
+        loss corrects for class frequencies, all classes have equal weight in `valid_score`.
+        `valid_loss` is recorded only with `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         `decision_function` of each training sample, from the networks that held the sample out. NaN
         if no network held it out. Absent with one network, with `X_val` or for over 2**27 scores.
     oob_score_ : float
-        `score` of the out-of-fold scores (of a random part of them, if there are over 2**27). It is
-        too high if many classes have a single sample, because such samples are not counted.
+        `score` on the training samples, each scored by the networks that held it out. With over
+        2**27 scores, a random part of the samples is used. `oob_score_` is too high if many classes
+        have a single sample, because such samples are not counted.
     calibration_ : tuple (float, float)
         Slope and intercept that `predict_proba` applies to the scores. Absent without calibration.
     net_ : skorch net
@@ -185,7 +186,6 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     _check_classes = staticmethod(check_classes)
 
     def _models_proba(self):
-        """Return whether softmax or sigmoid of the scores are probabilities without calibration."""
         return self.log_loss_share > 0
 
     def fit(
@@ -204,8 +204,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
-            Training samples, float32 or float64. Categories that only later samples have count as
-            unknown. A custom `module` also accepts images (n_samples, channels, height, width).
+            Training samples, float32 or float64. Categories that X does not contain are unknown in
+            `predict`. A custom `module` also accepts images (n_samples, channels, height, width).
             Network weights are float32, or have the dtype of X if all samples are in one minibatch.
             Memory maps and Datasets are read in minibatches.
 
@@ -215,18 +215,18 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             Labels: integers, strings, booleans or categories. None if X is a Dataset with labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Nonnegative weights. A sample of weight 2 counts like two identical samples. So divide
-            other weights, such as amounts of money, by their mean.
+            Nonnegative weights. A sample of weight 2 counts like two identical samples. If weights
+            are not counts, but for example amounts of money, divide them by their mean.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as the plant on a photo. A network holds out whole groups. A
-            search passes groups only to its splitter. To also pass groups to `fit`, use metadata
-            routing or, in a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
+            Group of each sample, such as the plant on a photo. A network holds out whole groups.
+            GridSearchCV passes groups only to `cv`. To also pass groups to `fit`, use metadata
+            routing or, for a pipeline, ``search.fit(X, y, groups=g, <step>__groups=g)``.
         X_val, y_val : array-like, default=None
             Samples and labels for early stopping and calibration, instead of held-out samples of X.
         checkpoint : str or os.PathLike, default=None
-            File that stores the progress after each epoch. After a crash, the same call continues.
-            The weights are then bit-identical to a fit without a crash, unless a Dataset draws
-            random numbers. The file is deleted when `fit` returns. Each fit needs its own file.
+            File that stores the progress after each epoch. After a crash, repeat the call of `fit`
+            to continue. The weights are then bit-identical to a fit without a crash, unless a
+            Dataset draws random numbers. `fit` deletes the file at its end. Use one file per fit.
 
         Returns
         -------
@@ -240,8 +240,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         OSError
             If `checkpoint` cannot be read or written.
         KeyboardInterrupt
-            After Ctrl-C, with a warning. The estimator is fitted with the network of the last
-            epoch or, with `n_iter_no_change`, of the best epoch.
+            After Ctrl-C, with a warning. The estimator is then fitted: it has the network of the
+            last epoch or, with `n_iter_no_change`, of the best epoch.
         """
         return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 
@@ -376,11 +376,11 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     def predict_proba(self, X: RowsLike) -> np.ndarray:
         """Estimate the probability of each class.
 
-        Requires `calibration`, ``log_loss_share > 0``, or a loss whose softmax is a probability,
-        such as "cross_entropy". Probabilities rank the classes like the scores. If the loss
-        corrects for class frequencies, the probabilities assume equally frequent classes. With
-        several networks, a sample's largest probability is often too low, because `fit` calibrates
-        the scores of single networks, not their mean.
+        Requires either `calibration`, ``log_loss_share > 0``, or a loss such as "cross_entropy",
+        with which the softmax of the scores estimates probabilities. Probabilities and scores have
+        the same order. If the loss corrects for class frequencies, the probabilities assume equally
+        frequent classes. With several networks, a sample's largest probability is often too low,
+        because `fit` calibrates the scores of single networks, not their mean.
 
         Parameters
         ----------
@@ -410,7 +410,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         return new
 
     def _scored(self, X):
-        """Return the estimator in its present state, and scores of shape (n_samples, n_outputs)."""
+        """Return two values: a snapshot of the estimator, and scores (n_samples, n_outputs)."""
         now = present(self)
         check_is_fitted(now)
         X = check_rows(now, X)

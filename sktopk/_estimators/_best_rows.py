@@ -8,7 +8,7 @@ from sktopk._common._warnings import warn
 
 
 def rows_on_top(scores, n, groups=None):
-    """Return the indices of the n highest scores, or of n per group, sorted by decreasing score."""
+    """Return the indices of the n highest scores, overall or of each group, best score first."""
     check_number(n, "n", 1, integer=True)
     order = np.argsort(-scores, kind="stable")
     if groups is not None:
@@ -22,7 +22,7 @@ def rows_on_top(scores, n, groups=None):
 
 
 def _best_of_groups(scores, group, n):
-    """Return the mask of the n highest scores of each group. Warn of small groups and ties."""
+    """Return the mask of the n highest scores of each group."""
     order, size = np.lexsort((-scores, group)), np.bincount(group)
     n_best = np.minimum(n, size)
     if (short := size[size < n]).size:

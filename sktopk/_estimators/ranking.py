@@ -29,11 +29,11 @@ class DeepTopPushClassifier(TopClassifier):
         \min_f \; \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad
         t = \max_{j : y_j = 0} f(x_j)
 
-    Use this classifier for lists that are read down to the first negative [1]_. To review a fixed
+    Use this classifier if lists are read from the top to the first negative [1]_. To review a fixed
     number or share of samples, use :class:`RecallAtKClassifier` or :class:`PatMatClassifier`.
 
-    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is between the highest
-    training score of a negative and the next higher score.
+    `score` is :func:`sktopk.metrics.positives_at_top_score`. `threshold_` is midway between the
+    highest training score of a negative and the next higher score.
 
     Parameters
     ----------
@@ -70,13 +70,13 @@ class TopPushKClassifier(TopClassifier):
     The threshold t is the k-th highest score of a negative. The k - 1 negatives above t, which may
     be outliers or mislabeled, do not increase the loss [1]_.
 
-    `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is between
-    the k-th largest training score of a negative and the next lower score of any sample.
+    `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is midway
+    between the k-th largest training score of a negative and the next lower score of any sample.
 
     Parameters
     ----------
     k : int, default=5
-        The threshold is the k-th highest negative score, or the lowest if there are fewer than k.
+        Rank of the threshold t. With fewer than k negatives, t is the lowest negative score.
 
     Attributes
     ----------
@@ -160,21 +160,22 @@ class ThresholdClassifier(TopClassifier):
         \min_f \; \frac{\lambda_1}{n_-} \sum_{i : y_i = 0} \ell(f(x_i) - t)
         + \frac{\lambda_2}{n_+} \sum_{i : y_i = 1} \ell(t - f(x_i)), \qquad t = t(f(x), y)
 
-    With the surrogate :math:`\ell`, the loss penalizes positives below the threshold t, negatives
-    above t, or both. Most classifiers for accuracy at the top are special cases ([1]_, eq. 1, 5).
+    where :math:`\ell` is the surrogate and `errors` sets the weights :math:`\lambda`. The first sum
+    penalizes negatives above the threshold t, the second sum positives below t. Most classifiers
+    for accuracy at the top are special cases ([1]_, eq. 1, 5).
 
-    `score` computes the threshold t from the samples in X. With "false_negatives" as `errors`, it
-    returns the share of positives at or above t; with "false_positives", the share of negatives
-    below t; with a dict, the weighted mean of both. `threshold_` is between t on the training set
-    and the next lower score.
+    `score` computes t from the samples in X. If `errors` is "false_negatives", `score` returns the
+    share of positives at or above t. If `errors` is "false_positives", it returns the share of
+    negatives below t. If `errors` is a dict, it returns the weighted mean of both shares.
+    `threshold_` is midway between t on the training set and the next lower score.
 
     Parameters
     ----------
     threshold : callable, default=KthLargest("all", tau=0.01)
         Function ``threshold(scores, positive, weight)`` that returns t, or an instance of
         :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
-        :class:`sktopk.losses.SurrogateQuantile`. Their `k` is a rank in the whole training set. A
-        function must return a t that increases by c if all scores increase by c.
+        :class:`sktopk.losses.SurrogateQuantile`. Their `k` counts samples of the training set, not
+        of a minibatch. If all scores increase by c, the t of a function must also increase by c.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Errors in the loss: positives below or negatives above the threshold. For both, pass a dict:
         ``{"false_positives": 0.1, "false_negatives": 0.9}`` sets lambda_1 = 0.1, lambda_2 = 0.9.

@@ -66,8 +66,8 @@ class Settings:
 class WeightAverage:
     """Exponential moving average of the weights, over about `n_steps` steps.
 
-    In the average of the first t steps, step i counts in proportion to ``decay ** (t - i)``. With
-    ``n_steps=1``, the average is the last value. `applied` says whether the module has the average.
+    After t steps, the average weights step i in proportion to ``(1 - 1 / n_steps) ** (t - i)``.
+    `applied` is True while the module contains the average instead of the trained weights.
     """
 
     def __init__(self, module, n_steps):
@@ -76,7 +76,6 @@ class WeightAverage:
         self._decay, self._n_updates, self.applied = 1 - 1 / n_steps, 0, False
 
     def update(self):
-        """Add the present weights to the average."""
         self._n_updates += 1
         share = (1 - self._decay) / (1 - self._decay**self._n_updates)
         torch._foreach_lerp_(self._others, self._tensors, share)
@@ -92,7 +91,7 @@ class WeightAverage:
         self.applied = applied
 
     def state_dict(self):
-        """Return the state for a checkpoint. The module's state is saved elsewhere."""
+        # The checkpoint stores the weights of the module elsewhere.
         return {"others": self._others, "n_updates": self._n_updates, "applied": self.applied}
 
     def load_state_dict(self, state):
@@ -118,9 +117,9 @@ class Run:
 class Net(NeuralNetClassifier):
     """skorch's net with custom minibatches and losses, trained on labels 0, 1, 2, ...
 
-    `train` replaces skorch's `fit`, which treats Ctrl-C as a normal end of training. skorch reads
-    the loss from the device in every step. `train` saves a tenth of the time: it reads losses once
-    per epoch. `train_step` trains all networks at once, each with its own samples.
+    `train` replaces skorch's `fit`, because `fit` treats Ctrl-C as a normal end of training, and
+    copies the loss from the GPU in each step. `train` copies losses once per epoch, which saves a
+    tenth of the time. `train_step` trains all networks at once, each with its own samples.
     """
 
     def __init__(self, module, *, settings, generator, own_generator, **kwargs):
@@ -141,16 +140,16 @@ class Net(NeuralNetClassifier):
             self.shared_state = rng_state(torch.device(self.device))
 
     def isolated(self):
-        """Return a context manager that restores torch's global random generators at its end."""
+        """Return a context that restores torch's random state at its end if the network uses it."""
         if self.own_generator is not None:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
     def rows(self, X, resident=False):
-        """Wrap X in `Rows`: tensors, or sparse rows if these make the first layer faster.
+        """Return X as `Rows`, which are sparse if this makes the first layer faster.
 
-        If X is a `Rows`, it is returned unchanged. `resident` is True for training samples. They
-        are dense if a user's callback reads minibatches.
+        `resident` is True for training samples. Training samples are dense if a user's callback
+        reads minibatches.
         """
         if isinstance(X, Rows):
             return X
@@ -169,9 +168,9 @@ class Net(NeuralNetClassifier):
         return Rows(X, device, dtype, resident=resident, sparse=sparse, loading=loading)
 
     def encoded_rows(self, X):
-        """Return the training samples, which are encoded only once if the network is a TabularMLP.
+        """Return the training samples as `Rows`. For a TabularMLP, encode them if memory allows.
 
-        The encoder of TabularMLP has no weights, so that its result is the same in each epoch.
+        This saves time, because the encoder has no weights: its result is the same in each epoch.
         """
         rows, module = self.rows(X, resident=True), self.module_
         if type(module) is not TabularMLP or has_hooks(module.encoder) or not rows.resident:
@@ -193,12 +192,12 @@ class Net(NeuralNetClassifier):
     partial_fit = fit
 
     def train(self, batches, n_epochs, callbacks, data, unseen, checkpoint, *, is_fit):
-        """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt if Ctrl-C ends training.
+        """Train for up to `n_epochs` epochs. Return the KeyboardInterrupt of Ctrl-C, or None.
 
-        `callbacks` is a dict of callbacks that run before the user's callbacks. With `is_fit`, the
-        network gets the average of its weights over about one epoch of steps, and the learning rate
-        follows one cycle (unless a user's callback sets the rate). `data` has the training samples
-        for callbacks, and `unseen` has the held-out samples or None.
+        `callbacks` is a dict of callbacks that run before the user's callbacks. Callbacks get the
+        training samples `data` and the held-out samples `unseen` (or None). If `is_fit` is True,
+        the weights are averaged over the steps of about one epoch. The learning rate then also
+        follows one cycle, unless a user's callback sets the rate.
         """
         own, has_val = self.callbacks_, unseen is not None
         check_what_is_read(own, has_val, is_fit)
@@ -319,7 +318,7 @@ class Net(NeuralNetClassifier):
             self.history.record_batch("threshold", torch.stack(thresholds).double().tolist())
 
     def train_step(self, batch, **fit_params):
-        """Make one optimizer step. Return loss, scores and threshold (or None), all detached."""
+        """Make one optimizer step. Return a list: loss, scores, and the threshold or None."""
         listeners, result = self.listeners("on_grad_computed"), []
 
         def closure():
@@ -341,7 +340,7 @@ class Net(NeuralNetClassifier):
         return result
 
     def _scores_of_members(self, batch):
-        """Return the scores of the samples that each network draws: (n_members, n, n_outputs)."""
+        """Return scores (n_members, n, n_outputs) of the n samples that each network has drawn."""
         x, own, n_members = batch.x, batch.own, self.settings.n_members
         ours = type(self.module_) is TabularMLP
         selects = ours and own is not None and own.numel() * x.shape[1] <= MOST_SELECTED
@@ -364,7 +363,7 @@ class Net(NeuralNetClassifier):
         return scores.gather(1, own.unsqueeze(2).expand(-1, -1, scores.shape[2]))
 
     def _loss_of_batch(self, scores, batch):
-        """Return the sum of losses, and the threshold. Keep hard examples for the next step."""
+        """Return two values: the sum of all networks' losses, and the mean threshold or None."""
         objective, named, losses, thresholds = self.criterion_, self.criterion_.named, [], []
         for members, columns, drawn in batch.parts:
             values = scores, batch.target, batch.weight, batch.rows
@@ -375,7 +374,7 @@ class Net(NeuralNetClassifier):
                 values = joined_samples(*values)
             losses.append(objective(*values, drawn).sum())
             thresholds += [] if named.threshold_now is None else [named.threshold_now]
-            if drawn.n_hard:
+            if drawn.n_hard:  # keep hard examples for the next step
                 self.run.batches.keep(rows, members, named.hardest)
         threshold = sum(thresholds[1:], thresholds[0]) / len(thresholds) if thresholds else None
         return sum(losses[1:], losses[0]), threshold
@@ -426,6 +425,6 @@ class Net(NeuralNetClassifier):
 
 
 def _is_bounded(parameter):
-    """Return whether a parameter is finite and, if it requires a gradient, not too large."""
+    """Return whether a parameter is finite. Trained parameters must also not be too large."""
     most = MOST_WEIGHT if parameter.requires_grad else torch.inf
     return not parameter.numel() or bool(parameter.detach().abs().amax() < most)

@@ -1,9 +1,8 @@
-"""Objectives: the losses of the networks of an ensemble, on the samples that each one draws.
+"""Objectives: modules that compute the loss of each network of an ensemble.
 
-An objective is called as ``objective(scores, target, weight, drawn)``. It returns one loss for each
-network. Scores have shape (n_members, n_samples, n_outputs). Target and weight have shape
-(n_members, n_samples). Weights are in float64 and may have any scale; None means 1. `drawn` is a
-:class:`Drawn`. Autograd computes the gradients. Objectives keep only results of the last call.
+A call ``objective(scores, target, weight, drawn)`` returns one loss for each network. Each network
+has its own samples. Scores have shape (n_members, n_samples, n_outputs), target and weight have
+shape (n_members, n_samples). Weights are float64 of any scale; None means 1. See also `Drawn`.
 """
 
 import inspect
@@ -25,20 +24,19 @@ LABEL_SMOOTHING = 0.1
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums and means of the weights of training samples, per network (or per list of `Lists`)."""
+    """Sums and means of the training samples' weights, for each network or each list."""
 
     weight: torch.Tensor  # sum of the weights of each class: (n_classes, n_members)
     mean: torch.Tensor  # mean of the positive weights of each class: (n_classes, n_members)
     unit: torch.Tensor  # mean of all weights: (n_members,)
 
     def of(self, members):
-        """Return the `Totals` of some networks, given by their indices."""
         return Totals(self.weight[:, members], self.mean[:, members], self.unit[members])
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Properties of the samples that some networks have drawn, passed to their objective."""
+    """Information for an objective about the samples that networks have drawn."""
 
     totals: Totals  # totals of the training samples of these networks
     # Each network's first `n_fresh` samples (None: all) are drawn for this minibatch. The rest are
@@ -82,7 +80,8 @@ class Objective(nn.Module):
 
 
 def mean_loss(losses, weight, drawn):
-    """Return each network's mean loss. Weights are divided by their mean over its training set."""
+    """Return the mean of ``weight * losses`` of each network, with weights scaled to mean 1."""
+    # The mean weight is that of the network's training samples, not of the minibatch.
     if weight is None:
         return losses.mean(1)
     scale = (weight / drawn.totals.unit.unsqueeze(1)).to(losses.dtype)
@@ -161,10 +160,8 @@ class TwoClassCrossEntropy(Objective):
 
 
 def proportional(positive, totals):
-    """Return factors for sample weights, so that classes are weighted as in the training set.
-
-    If a minibatch has both classes, its weights multiplied by these factors sum to about 1.
-    """
+    """Return factors for sample weights, so that classes are weighted as in the training set."""
+    # If a minibatch has both classes, its weights multiplied by these factors sum to about 1.
     n_samples, n_positives = positive.shape[1], positive.sum(1)
     # Estimate the weight of each class in the minibatch: its number of samples times `totals.mean`.
     seen = torch.stack([n_samples - n_positives, n_positives]) * totals.mean
@@ -187,10 +184,10 @@ class TopLoss(Objective):
     Each minibatch recomputes the scores of the hard examples, so that the gradient is correct
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). With groups, there are no hard examples.
 
-    `threshold` is one of :mod:`sktopk.losses`, or a function with arguments scores, mask of the
-    positives and weights that returns a scalar with a gradient. The next hard examples are the
-    `n_hard` samples with the highest scores among those that determine the threshold (the lowest,
-    if only positives determine it). `hardest` has their positions in the last minibatch.
+    `threshold` is a threshold of :mod:`sktopk.losses`, or a function ``threshold(scores, positive,
+    weight)`` that returns a scalar with a gradient. Only samples that determine the threshold can
+    become hard examples: the `n_hard` samples with the highest scores or, if only positives
+    determine the threshold, with the lowest scores. `hardest` has their positions in the minibatch.
     """
 
     compares = True
@@ -257,7 +254,7 @@ class TopLoss(Objective):
 
 
 def in_training_set(weight, positive, n_fresh, totals):
-    """Return sample weights that sum to the class totals of the training set (see `TopLoss`)."""
+    """Scale the weights of new samples: each class then has its weight in the training set."""
     of_class = weight * torch.stack([~positive, positive])
     new, hard = of_class.tensor_split([n_fresh], dim=2)
     there, missing = new.sum(2), totals.weight - hard.sum(2)
@@ -384,7 +381,7 @@ class CustomLoss(Objective):
 
 
 class FunctionLoss(nn.Module):
-    """Module of a function ``loss(scores, target)``, which may take weights and a reduction."""
+    """Module that calls a function ``loss(scores, target)``, with weights and a reduction."""
 
     def __init__(self, function):
         super().__init__()

@@ -19,7 +19,8 @@ because without it, training by some of these losses can stop at chance level::
     loss = 0.4 * smooth_topk_loss(scores, y, k=5, tau=0.2) + 0.6 * F.cross_entropy(scores, y)
     loss.backward()
 
-Add `logit_adjusted_loss` to `smooth_topk_adjusted_loss`: cross-entropy would undo the adjustment.
+With `smooth_topk_adjusted_loss`, add `logit_adjusted_loss` instead of cross-entropy, which would
+undo the adjustment to class frequencies.
 """
 
 from ._accuracy_at_top import accuracy_at_top_loss

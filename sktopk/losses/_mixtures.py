@@ -9,7 +9,7 @@ def topk_distribution_loss(scores, target, *, loss, k, **params):
         \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
 
     `k` is the dict {k_i: p_i}, with maximum :math:`k_{\max}`. `params` are other parameters of the
-    function `loss`. If tau is one of them, all terms divide scores by :math:`k_{\max} \tau`.
+    function `loss`. With tau, `loss` divides scores by :math:`k_i \tau_i`, equal for all terms.
     """
     check_k_distribution(k)
     total, value = sum(k.values()), 0.0

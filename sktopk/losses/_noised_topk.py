@@ -40,9 +40,9 @@ def noised_topk_loss(
         L(s, y) = \max(0,\; m + t(s) - s_y), \qquad
         t(s) = \frac{1}{B} \sum_{b=1}^B (s + \sigma Z_b)_{[k+1]}, \qquad Z_b \sim N(0, I)
 
-    where m is the margin, t is the threshold, and :math:`\sigma Z_b` are B draws of noise [1]_. The
-    derivative of t by the score of a class is the share of draws in which this class has the
-    (k+1)-th largest noised score. Add cross-entropy: without it, training can end at chance level.
+    where m is the margin. The threshold t is the mean of the (k+1)-th largest noised score over B
+    draws of noise [1]_. The derivative of t by the score of a class is the share of draws in which
+    this class has rank k+1. Add cross-entropy: without it, training can end at chance level.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ _REACH = 7.5
 
 
 def lead(others, label):
-    """Return others - label; -inf where others is -inf, and NaN where label is NaN or inf."""
+    # The result is NaN where `label` is NaN or inf. Otherwise, it is -inf where `others` is -inf.
     ends = value_range(others)
     if ends is not None and ends[0] > -math.inf:
         return others - nan_above(label, label)
@@ -97,7 +97,7 @@ def expected_kth_largest(scores, k, sigma):
 
 
 def _multiply_pairs(factors, n_terms):
-    """Return the products of neighboring polynomials, cut off after `n_terms` coefficients."""
+    """Multiply neighboring polynomials in pairs. Keep the first `n_terms` coefficients."""
     if factors[0].shape[2] % 2:
         # If the number of polynomials is odd, append the polynomial 1 to complete the last pair.
         factors = [F.pad(f, (0, 1), value=float(i == 0)) for i, f in enumerate(factors)]
@@ -110,7 +110,7 @@ def _multiply_pairs(factors, n_terms):
 
 
 def _mean_at(scores, value, winner):
-    """Return the row means of `value`. Their gradient goes to the scores in columns `winner`."""
+    """Return the row means of `value`. Their gradients flow to the scores in columns `winner`."""
     kept = scores.gather(1, winner)
     # A selected score of -inf has noise 0, because -inf minus -inf would be NaN.
     noise = torch.where(kept == -torch.inf, 0.0, value - kept).detach()
@@ -128,7 +128,7 @@ def _expected_rises(k):
 
 
 def _draw_kth_largest(scores, k, sigma, n_draws, generator):
-    """Sample like :func:`_sample_kth_largest`, with noise for all classes: faster on a GPU."""
+    # Sample like `_sample_kth_largest`, but with noise for all classes. This is faster on a GPU.
     best = []
     for _ in range(n_draws):  # one draw at a time, which limits the memory
         noised = _standard_normal(scores.shape, scores, generator).mul_(sigma).add_(scores)
@@ -141,14 +141,13 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
 
     The distribution is exact, but the noise of most classes is not drawn. First, add noise to the c
     largest of the n scores. Let L be the k-th largest of these sums. Another class matters only if
-    its noised score exceeds L, which requires :math:`Z > a = (L - s_{[c]}) / \sigma`. By symmetry,
-    the expected number of such classes is at most :math:`n k / (c + 1)` for any scores. The bound
-    of all draws, :math:`c + n k / (c + 1)`, is smallest for c near :math:`\sqrt{nk}`.
-
-    A higher L needs fewer draws. L is therefore raised to at least :math:`\bar s + \sigma
-    \Phi^{-1}(1 - m / n)`. If all scores are equal, m classes are expected to exceed this level. If
-    fewer than k classes exceed L, the noise of all other classes is also drawn.
+    its noised score exceeds L, which requires :math:`Z > a = (L - s_{[c]}) / \sigma`. So draw only
+    noise above a for the other classes.
     """
+    # For any scores, at most n k / (c + 1) other classes have noise above a on average. The sum of
+    # all draws is therefore at most c + n k / (c + 1), which is smallest for c near sqrt(n k).
+    # A higher L needs fewer draws. Raise L to at least the level that `_expected_rises(k)` classes
+    # exceed on average if all scores are equal. If fewer than k classes exceed L, draw all noise.
     n_samples, n_classes = scores.shape
     n_top = _n_top(n_classes, k)
     top, top_classes = scores.topk(n_top, dim=1, sorted=False)
@@ -185,11 +184,12 @@ def _sample_kth_largest(scores, k, sigma, n_draws, generator):
 
 
 def _exceedances(level, n_classes, generator):
-    r"""Draw standard normal noise for `n_classes` classes, but only the values above a level a.
+    """Draw standard normal noise for each class, but return only noise above a level.
 
-    Noise exceeds a with the probability that a Poisson process of rate :math:`-\log \Phi(a)` has an
-    arrival in unit time. One process covers all classes of all draws. `level` has one a per draw.
+    `level` has one number per draw. Return three arrays: indices of draws, classes, and the noise.
     """
+    # Noise exceeds a with the probability that a Poisson process of rate -log Phi(a) has an arrival
+    # in unit time. One process covers all classes of all draws.
     rate = -torch.special.log_ndtr(level)
     ends = (n_classes * rate).cumsum(0)
     n_arrivals = int(torch.poisson(ends[-1], generator=generator))
@@ -221,7 +221,7 @@ def _uniform(size, like, generator):
 
 
 def _merge(best, winners, draw, value, cls):
-    """Return for each draw the k largest values of `best` and `value`, and the classes of these."""
+    """Merge new values into the k best of each draw. Return two arrays: values and classes."""
     k = best.shape[1]
     active, row, count = torch.unique_consecutive(draw, return_inverse=True, return_counts=True)
     width = k + int(count.max()) if len(draw) else k

@@ -15,7 +15,7 @@ _MOST_RUNS = 1000  # `until_conclusive` returns infinity if more additional runs
 
 
 class PairedDifference(NamedTuple):
-    """Mean score difference between a loss and the baseline in `n_runs`, and its standard error."""
+    """Mean difference of scores (loss minus baseline) over runs, and its standard error."""
 
     mean: float
     error: float
@@ -35,13 +35,14 @@ class PairedDifference(NamedTuple):
         return _t_quantile(self.n_runs, confidence) * self.error
 
     def p_value(self):
-        """Return the p-value. If all runs have the same difference d, return 1 if d = 0, else 0."""
+        """Return the p-value for the hypothesis that the expected difference is 0."""
         if self.error > 0:
             return 2 * float(stdtr(self.n_runs - 1, -abs(self.mean) / self.error))
-        return float(self.mean == 0)
+        return float(self.mean == 0)  # all runs have the same difference
 
     def until_conclusive(self, confidence, margin):
-        """Estimate how many more runs, or how many times the samples, make a verdict conclusive."""
+        # Return how many more runs a conclusive verdict needs. With the present number of runs, it
+        # would instead need `times_rows` times the samples. These are estimates.
         half_width = self.half_width(confidence)
         if verdict_of(self.mean, half_width, margin) != INCONCLUSIVE:
             return 0.0, 1.0
@@ -60,7 +61,7 @@ class PairedDifference(NamedTuple):
 
 
 def _variance_of_mean(n_runs, overlap):
-    """Return the variance of the mean of runs, divided by the sample variance of the runs."""
+    # Return the variance of the mean of runs, divided by the sample variance of the runs.
     # Let runs have variance v and correlation r = `overlap`. Their mean then has the variance
     # v (1 + (n_runs - 1) r) / n_runs, and their sample variance has the expectation v (1 - r).
     return 1 / n_runs + overlap / (1 - overlap)
@@ -79,7 +80,7 @@ def verdict_of(difference, half_width, margin):
 
 
 def best_runs(cv_results, param, metric):
-    """Return a dict from each value of `param` to the fold scores of its best search candidate."""
+    """Return a dict: for each value of `param`, the fold scores of its best search candidate."""
     if param not in cv_results:
         known = [key for key in cv_results if key.startswith("param_")]
         raise ValueError(f"param must be one of {known}; got {param!r}")

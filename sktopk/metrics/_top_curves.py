@@ -72,7 +72,7 @@ def bedroc_score(
     Parameters
     ----------
     y_true, y_score, pos_label, ties, sample_weight
-        Parameters of `precision_at_k_score`. Scaling all weights has no effect.
+        As in `precision_at_k_score`. Multiplying all weights by a constant changes nothing.
     alpha : float, default=20.0
         Emphasis on the first ranks, above 0. Rank r has the weight :math:`e^{-\alpha r / n}`. The
         first :math:`1.6 n / \alpha` ranks have 80 % of the total weight.

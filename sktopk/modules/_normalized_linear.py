@@ -88,7 +88,7 @@ class MemberNormalizedLinear(NormalizedLinear):
 
 
 def _normalize(rows):
-    """Divide each row by its length. Zero rows stay zero, and have a finite gradient."""
+    """Divide each row by its Euclidean norm. Rows of zeros stay zero, with a finite gradient."""
     # Divide by the largest entry first, because its square may overflow or underflow.
     largest = rows.detach().abs().amax(-1, keepdim=True)
     rows = rows / torch.where(largest == 0, 1.0, largest)

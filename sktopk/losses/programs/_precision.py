@@ -33,10 +33,10 @@ def recall_at_precision_loss(
         P = \sum_{i : y_i = 1} \max\Bigl(0, 1 - \frac{s_i - \tau}{m}\Bigr), \qquad
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
-    where p is `precision`, m is `margin` and M is `penalty`. If :math:`V \le 0`, the precision at
-    the minimizing :math:`\tau` is at least p, and the recall at least :math:`1 - P / n_+`. Often no
-    threshold satisfies :math:`V \le 0`. A positive V is therefore allowed, with a penalty. The
-    loss is the optimum of a linear program, as in [1]_. Sorting finds it in O(n log n).
+    where :math:`\tau` is the threshold, p is `precision`, m is `margin` and M is `penalty`. If
+    :math:`V \le 0`, the precision at this threshold is at least p, and the recall is at least
+    :math:`1 - P / n_+`. Often no threshold satisfies :math:`V \le 0`, so a positive V is allowed,
+    with a penalty. The loss is the optimum of a linear program [1]_, computed in O(n log n).
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def _elastic(batch, precision, penalty):
 
 
 def elastic_program(batch, precision, penalty):
-    """Return the linear program. Its variables are tau, the hinges and the loss's max(0, V)."""
+    # The variables are tau, the hinges and max(0, V).
     entries, right, i = hinge_rows(batch)
     n, zero = len(i), right.new_zeros(1)
     n_positive, n_negative = batch.positive.sum(), batch.negative.sum()
@@ -119,9 +119,9 @@ def precision_at_k_loss(
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
     where m is `margin`, T is any set of k samples, and :math:`T^*` is any set of k samples with as
-    many positives as possible. L is at least 1 minus the precision at k. In the formula, the first
-    maximum is from the structured hinge [1]_, the second from the ramp loss [2]_. With more than k
-    positives, only the k positives with the highest scores affect L, and L is not convex.
+    many positives as possible. L is at least 1 minus the precision at k. The first maximum is that
+    of the structured hinge [1]_, and the second is that of the ramp loss [2]_. If there are more
+    than k positives, only the k positives with the highest scores affect L, and L is not convex.
 
     Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th largest scores of the positives and of
     the negatives. If both classes have at least k samples, L is the mean over i = 1, ..., k of
@@ -130,8 +130,8 @@ def precision_at_k_loss(
     Parameters
     ----------
     k : int
-        Number of top samples in each group, 1 <= k <= n_samples. With weights, k is the total
-        weight of the top samples. In groups of size or weight below k, all samples are top samples.
+        Number of top samples in each group, 1 <= k <= n_samples. With weights, k is their total
+        weight. If the size or weight of a group is below k, all samples of the group are top.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def precision_at_k_loss(
 
 
 def _counts(batch, k):
-    """Return min(k, total weight), and the weight of each class in the best possible top k."""
+    """Return three weights of the best possible top k: in total, of positives, of negatives."""
     n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)
@@ -178,7 +178,7 @@ def _top_sums(batch, k):
 
 
 def _tops(groups, key, taken):
-    """For each (weight, amount), return weights of the best samples only, `amount` in total."""
+    # For each pair (weight, amount), keep the weights of the best samples, `amount` in total.
     _, order, ordered = groups.sort(-key)
     found = []
     for weight, amount in taken:
@@ -190,11 +190,9 @@ def _tops(groups, key, taken):
 
 
 def precision_at_k_program(batch, k):
-    """Return the linear program of the loss. The variables are x = [lambda, z, u].
-
-    By duality, k times the first maximum in the loss is the minimum of k lambda + w'z, subject to
-    z >= 0 and lambda + z_i >= s_i + [y_i = 0]. Here, w are sample weights, and u the weights in T*.
-    """
+    # The variables are [lambda, z, u]. By duality, k times the first maximum in the loss is the
+    # minimum of k lambda + w'z, subject to z >= 0 and lambda + z_i >= s_i + [y_i = 0]. Here, w are
+    # sample weights, and u the weights in T*.
     scores, positive, negative, sign = batch[:4]
     n = len(scores)
     i = torch.arange(n, device=scores.device)

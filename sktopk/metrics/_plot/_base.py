@@ -124,7 +124,7 @@ class ScoreDisplay(Display):
         y_true : array-like of shape (n_samples,)
             True labels.
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Scores; larger means more likely. `SetSizeDisplay` takes prediction sets instead.
+            Scores; larger means more likely. For `SetSizeDisplay`, pass prediction sets instead.
         name : str, default=None
             Name in the legend. None means "Classifier" or, for prediction sets, "Sets".
         ax, **kwargs
@@ -155,7 +155,7 @@ class ScoreDisplay(Display):
 
     @classmethod
     def _scores(cls, estimator, X, label):
-        """Return pos_label and its scores or, if `_label` is "labels", all labels and scores."""
+        """Return two values: `pos_label` (or all labels, depending on `_label`), and the scores."""
         if cls._label == "labels":
             labels, y_score = cls._predict(estimator, X)
             if label is not None and not np.array_equal(label, labels):
@@ -168,7 +168,7 @@ class ScoreDisplay(Display):
 
 
 class CurveDisplay(ScoreDisplay):
-    """Base class of displays of curves. In subclasses, `_join` combines the curves of folds."""
+    """Base class of displays of curves. The method `_join` combines the curves of all folds."""
 
     @classmethod
     def from_cv_results(
@@ -224,7 +224,7 @@ class CurveDisplay(ScoreDisplay):
 
 
 def draw_curves(ax, x, y, kwargs, **single):
-    """Draw and return one curve (with the style `single`), or a list with one curve per fold."""
+    """Draw one curve with the style `single`, or one curve per fold. Return the line or lines."""
     if not np.ndim(x[0]):
         if len(x) > _MOST_MARKED_POINTS:
             curves = [line for line in ax.lines if line.get_color() in _COLORS]
@@ -252,7 +252,7 @@ def draw_bars(ax, height, **kwargs):
 
 
 def draw_reference(ax, x, y, label, shown, *, zorder=1.9):
-    """Return the gray line `label`, drawn unless it is already there; None if not `shown`."""
+    """Draw a gray line, unless the axes have it already. Return the line, or None if not shown."""
     if not shown or y is None:
         return None
     points = np.c_[x, y]
@@ -266,13 +266,13 @@ def draw_reference(ax, x, y, label, shown, *, zorder=1.9):
 
 
 def draw_once(artists, draw, *levels, label, **style):
-    """Return the artist with this label. If there is none, call `draw`, such as ax.axhline."""
+    """Draw an artist with this label, unless one is in `artists` already. Return the artist."""
     known = (artist for artist in artists if artist.get_label() == label)
     return next(known, None) or draw(*levels, label=label, **style)
 
 
 def draw_legend(ax, loc="best", **kwargs):
-    """Draw a legend: curves, then reference lines. With too many points for "best", use `loc`."""
+    """Draw a legend, in which curves come before reference lines."""
     entries = list(zip(*ax.get_legend_handles_labels(), strict=True))
     curves = [entry for entry in entries if entry[1] not in _REFERENCE_STYLES]
     handle_of = {label: handle for handle, label in entries}

@@ -16,9 +16,9 @@ from ._base import CurveDisplay, draw_curves, draw_legend, draw_reference
 class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. They take
-    `max_k`, the largest k (default 10, at most n_classes), and `labels`, `average`, `ties` and
-    `sample_weight` of `topk_accuracy_score`. `plot` takes ``plot_chance_level`` (default True).
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. All three
+    accept `max_k` (the largest k, default 10), and `labels`, `average`, `ties` and `sample_weight`
+    as in `topk_accuracy_score`. `plot` accepts ``plot_chance_level`` (default True).
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class TopKCurveDisplay(CurveDisplay):
     chance : array-like of shape (n_points,), default=None
         Accuracy k / n_classes of random guesses at each k. None draws no line.
     average : {"micro", "macro"}, default="micro"
-        Whether `accuracy` is a mean over samples or over classes. Only sets the axis label.
+        Whether `accuracy` is a mean over samples or over classes. This only sets the axis label.
 
     Attributes
     ----------
@@ -91,9 +91,10 @@ class EnrichmentDisplay(CurveDisplay):
     If a share f of samples is selected, a random order finds a share f of the positives. A perfect
     order finds :math:`\min(1, f / \pi)`, where :math:`\pi` is the share of positives in the data.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. They take
-    `pos_label`, `ties` and `sample_weight` of `precision_at_k_score`. `plot` takes ``xscale``
-    ("log", the default, or "linear"), ``plot_chance_level`` and ``plot_ideal`` (default True).
+    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. All three
+    accept `pos_label`, `ties` and `sample_weight`, as in `precision_at_k_score`. `plot` accepts
+    ``xscale`` ("log" or "linear", default "log"), ``plot_chance_level`` and ``plot_ideal`` (both
+    True by default).
 
     Parameters
     ----------
