@@ -17,7 +17,7 @@ _KEY = "_sktopk_version"
 
 
 def public(named: Named) -> Named:
-    """Set the module of a class or function to `sktopk`, for pickles, errors and documentation."""
+    """Set ``__module__`` to "sktopk", the name that pickles, errors and documentation show."""
     named.__module__ = "sktopk"
     return named
 
@@ -43,13 +43,13 @@ class AvailableMethod:
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
-    """Do the same as scikit-learn's `available_if`, but with the error message of `check`."""
+    """Make a method available if `check` is true. If `check` raises an error, show its message."""
     # The cast tells type checkers that the decorator does not change the type of the method.
     return lambda method: cast(Method, AvailableMethod(method, check))
 
 
 class Versioned:
-    """Mixin that stores the version of sktopk in the state, as scikit-learn's estimators do."""
+    """Mixin that stores the version of sktopk in pickles, and warns if the versions differ."""
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(super().__getstate__()) | {_KEY: __version__}
@@ -75,13 +75,13 @@ def fitted_attributes(estimator):
 
 
 def assign(estimator, fitted):
-    """Replace all fitted attributes at once: other threads never see old and new ones together."""
+    """Replace all fitted attributes in one step, so that other threads see no mixture."""
     before = fitted_attributes(estimator)
     estimator.__dict__ = {k: v for k, v in vars(estimator).items() if k not in before} | fitted
 
 
 def present(estimator):
-    """Return an object with the estimator's present state, unchanged by `fit` in other threads."""
+    """Return a snapshot of the estimator, which does not change if another thread calls `fit`."""
     now = object.__new__(type(estimator))
     now.__dict__ = estimator.__dict__
     return now

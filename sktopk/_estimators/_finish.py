@@ -43,7 +43,7 @@ def check_scores(clf, data):
 
 
 def check_learned(clf, data, totals):
-    """Warn if a ranking is hardly better than constant scores."""
+    """Warn if the training loss of a ranker is hardly lower than that of constant scores."""
     # Use at most 3000 samples of each class, because losses of pairs take quadratic time.
     rows = np.concatenate([np.flatnonzero(data.target == c)[:3000] for c in (0, 1)])
     target, total = data.target[rows], np.bincount(data.target, data.weight)
@@ -106,7 +106,7 @@ def finish_out_of_fold(clf, data, folds):
 
 
 def set_threshold(clf, scores, data):
-    """Set `threshold_` from the scores of all processes."""
+    """Set `threshold_` from the scores of all processes of a distributed training."""
     scores, target, weight = joined(scores, data.target, data.weight)
     found = clf._task_.finish(scores, target, weight, data.groups)
     vars(clf).update(found)

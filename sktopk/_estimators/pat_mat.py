@@ -1,4 +1,4 @@
-"""The Pat&Mat family: the threshold is set by a share of samples, negatives or positives."""
+"""Rankers like Pat&Mat: the threshold depends on a share of all samples, or of one class."""
 
 import math
 from dataclasses import KW_ONLY
@@ -20,7 +20,7 @@ from ._task import midway_above
 
 
 def check_share(tau, name, *, of, other):
-    """Check that tau is in (0, 1). If tau is an integer, the error recommends `other` instead."""
+    """Check that tau is in (0, 1). For an integer such as 5, the error recommends `other`."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"{name} must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
@@ -38,12 +38,12 @@ class PatMatClassifier(TopClassifier):
         t = f_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
     This is Pat&Mat [1]_ with an exact quantile as threshold: t is the j-th highest of the n scores,
-    and j is about :math:`n \tau`. If tau is below the share of positives, t can be above all
-    negatives, but positives below t count as errors: use :class:`RecallAtFPRClassifier` instead.
+    and j is about :math:`n \tau`. If tau is below the share of positives, even a perfect ranking
+    can have positives below t, which count as errors. Then use :class:`RecallAtFPRClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the t of the training set (formula above) and the next lower training score. `predict` may
-    select more or less than the share tau of new samples. For exactly n, use `predict_top`.
+    select more or less than the share tau of new samples. `predict_top` selects exactly n samples.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class PatMatNPClassifier(TopClassifier):
     and j is about tau times their number.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at the rate tau. `threshold_`
-    is between t on the training set (formula above) and the next lower score of any sample.
+    is between the t of the training set (formula above) and the next lower training score.
 
     Parameters
     ----------
@@ -123,10 +123,10 @@ class RecallAtFPRClassifier(TopClassifier):
     Parameters
     ----------
     fpr : float, default=0.01
-        Largest share of the negatives above the threshold, in (0, 1).
+        Limit for the share of negatives above the threshold, in (0, 1).
     surrogate : {"hinge", "quadratic", "logistic"}, default="hinge"
-        Loss l(z) of a score on the wrong side of the threshold by z. "hinge" is max(0, 1 + z),
-        "quadratic" is its square, and "logistic" is log2(1 + exp z). The hinge is fastest.
+        Loss l(z) of a score. z is the distance to the threshold, negative on the correct side.
+        "hinge" (fastest) is max(0, 1 + z), "quadratic" its square, "logistic" log2(1 + exp z).
 
     See Also
     --------
@@ -148,7 +148,7 @@ class RecallAtFPRClassifier(TopClassifier):
         return true_positive_rate_at_fpr_score(positive, scores, fpr=self.fpr, sample_weight=weight)
 
     def _cut(self, scores, positive, weight):
-        """Return the highest score s for which more than a share `fpr` of the negatives is >= s."""
+        """Return the highest score s such that the share of negatives >= s is larger than `fpr`."""
         score, found, _ = cuts(scores, ~positive, weight)
         # The factor 1 + 1e-10 tolerates rounding errors in sums of weights.
         beyond = found > float(self.fpr) * found[-1] * (1 + 1e-10)
@@ -167,8 +167,8 @@ class PrecisionAtRecallClassifier(TopClassifier):
     At the recall r, few false positives mean a high precision (Prec@Rec, eq. 4 of [1]_). Another
     loss for this task is the linear program :func:`sktopk.losses.precision_at_recall_program_loss`.
 
-    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between t
-    on the training set (formula above) and the next lower score of any sample.
+    `score` is :func:`sktopk.metrics.precision_at_recall_score`. `threshold_` is between
+    the t of the training set (formula above) and the next lower training score.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def net_state(net):
 
 
 def check_net_state(net, state):
-    """Raise ValueError if `state`, from a file, is not a state of the freshly built `net`.
+    """Raise ValueError if `state`, which was read from a file, does not fit the untrained `net`.
 
     torch does not check loaded states. A wrong state could access memory outside its tensors.
     """
@@ -47,8 +47,8 @@ def check_net_state(net, state):
 def check_like(expected, found, name, weights):
     """Raise ValueError unless `found` has the keys, types, shapes and dtypes of `expected`.
 
-    Training sets values that are None, empty or infinite in `expected`. For these, `found` may have
-    another value. If this value is a dict with names of weights as keys, it must match `weights`.
+    Values that are None, empty or infinite in `expected` may be different in `found`, because the
+    training sets them. If such a value is a dict of weights by name, it must match `weights`.
     """
     if isinstance(expected, torch.Tensor):
         return _check_tensor(expected, found, name)
@@ -105,7 +105,7 @@ def _check_tensor(expected, found, name):
 
 
 def _check_generator(found, name):
-    """Check the state of torch's CPU generator, which could otherwise read any memory."""
+    """Raise ValueError for a damaged random state: torch could read memory outside of it."""
     if found.dtype != torch.uint8 or found.ndim != 1:
         raise ValueError(f"{name} must be a 1D uint8 random state; got {found.ndim}D {found.dtype}")
     if len(found) == _GENERATOR_SIZE:  # only a CPU generator has `left` and `next`
@@ -134,7 +134,7 @@ def _fills_its_memory(tensor):
 
 
 def _after_a_step(net):
-    """Return the state dict that the optimizer has after a step, computed on copies."""
+    """Return the optimizer's state dict after one step of a copy. The net does not change."""
     optimizer = copy.deepcopy(net.optimizer_)
 
     def closure():
@@ -155,7 +155,7 @@ def _is_number(value):
 
 
 def _same(found, expected):
-    """Return whether two settings are equal, or are lists of numbers of the same length."""
+    """Return whether `found` equals `expected`, or has as many numbers, or is a scalar tensor."""
     if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
         numbers = all(map(_is_number, found)) and len(found) == len(expected)
         return numbers or [*found] == [*expected]

@@ -54,12 +54,12 @@ class ProgressBar(Callback):
 class Validation(Callback):
     """Score held-out samples after each epoch, and choose the epoch whose weights are kept.
 
-    After `patience` epochs without improvement, training stops, and the best epoch is kept. Without
-    `patience`, the last epoch is kept, or the best if it is better by over two standard errors.
+    After `patience` epochs without improvement, training stops, and the best epoch is kept. If
+    `patience` is None, the last epoch is kept, unless the best is over two standard errors better.
 
     ``values(net)`` returns ``(value, weight, cluster, loss)``: three arrays with one entry for each
     held-out sample, and the mean loss or None. The validation score is the weighted mean of
-    `value`. The standard error treats all samples with the same number in `cluster` as one.
+    `value`. For the standard error, samples with the same number in `cluster` count as one sample.
     """
 
     def __init__(self, values, patience):
@@ -135,8 +135,8 @@ def without_old_best(callbacks):
 def check_what_is_read(callbacks, has_val, is_fit):
     """Raise ValueError if a callback of skorch cannot compute its score.
 
-    Scores of minibatches are not available, except the training loss. Scores of held-out samples
-    need `has_val=True`. In `partial_fit`, which holds out no samples, they cause only a warning.
+    Minibatches have no scores except the training loss. Scores of held-out samples need
+    `has_val=True`. Without held-out samples, `fit` raises the error, but `partial_fit` only warns.
     """
     for _, each in callbacks:
         kind = type(each).__name__

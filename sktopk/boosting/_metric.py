@@ -21,10 +21,10 @@ def metric(name: str, /, *, library: str = "lightgbm", **params: Any) -> "Metric
     name : str
         Name of the metric: "topk_accuracy", or a name from :func:`sktopk.metrics.make_top_scorer`.
     library : {"lightgbm", "xgboost"}, default="lightgbm"
-        Library that calls the metric. The result is ``(name, score, True)`` for LightGBM, and
-        ``-score`` for XGBoost, which minimizes metrics.
+        Library that calls the metric. For LightGBM, the metric returns ``(name, score, True)``. For
+        XGBoost, it returns ``-score``, because XGBoost minimizes metrics.
     **params
-        Parameters of the metric, such as ``k=100``. They are checked as in `make_top_scorer`.
+        Parameters of the metric, such as ``k=100``.
 
     Returns
     -------

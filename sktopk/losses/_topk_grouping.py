@@ -39,8 +39,8 @@ def topk_grouping_loss(
     Returns
     -------
     loss : Tensor of shape () or (n_samples,)
-        Nonnegative, in nats, at least log(k+1) times the top-k error. Zero if fewer than k classes
-        have a score above -inf. Scores that tie at rank k are ordered by ``torch.topk``.
+        Nonnegative, in nats. At least log(k+1) if the label is not in the top k. Zero if fewer than
+        k classes have a score above -inf. If scores tie at rank k, ``torch.topk`` chooses.
 
     References
     ----------
@@ -75,7 +75,7 @@ def topk_transition_loss(
         L(s, t) = (1 - Q) \, L_{CE}(s, t) + Q \, L_k(s, t), \qquad Q = \sum_{i=1}^k q_{[i]}
 
     where :math:`q` is the softmax, :math:`q_{[i]}` its i-th largest entry and :math:`L_k` is
-    :func:`topk_grouping_loss` [1]_. The cross-entropy term moves the label into the top k.
+    :func:`topk_grouping_loss` [1]_. If the label is not in the top k, L is cross-entropy.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def topk_transition_loss(
 
 
 def _group(scores, k):
-    """Return log-probabilities, the same with the top k classes merged, and the top k classes."""
+    """Return log-probabilities without and with merged top k classes, and indices of the top k."""
     values, top = scores.topk(k, dim=1, sorted=False)
     ends = value_range(values)
     if masked := ends is None or not ends[0] > -math.inf:

@@ -20,11 +20,11 @@ def budget_table(
     pos_label: Label | None = None,
     random_state: int | np.random.RandomState | None = 0,
 ) -> dict[str, np.ndarray]:
-    r"""Estimate hits, precision and recall if only the best samples are reviewed, with intervals.
+    r"""Estimate hits, precision and recall of review budgets, with confidence intervals.
 
-    A budget b selects the b samples of highest score among the `n_rows` samples of a day. The
-    function selects the share b / `n_rows` of the n given samples. Hits are the mean number of
-    positives among the selected samples of a day:
+    A budget b selects the b samples with the highest scores from the `n_rows` samples of each day.
+    The n given samples can be from several days: the function selects their best share
+    b / `n_rows`. Hits are the positives among the selected samples, as a mean per day:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad
@@ -103,7 +103,7 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return the number of positives of each bootstrap sample, among the k best and in total."""
+    """Return, for each bootstrap sample, the positives among the k best and all positives."""
     # To save time, merge the blocks of tied samples whose ranks are far beyond the largest budget.
     n = int(selected[-1])
     last = np.searchsorted(selected, k.max() + 8 * np.sqrt(k.max()) + 16) + 1

@@ -168,7 +168,7 @@ def predict_sets(estimator, X, groups=None):
 
 
 def covered_rows(y_true, y_set, labels):
-    """Return a mask of sets with the true label, the labels' columns, and the checked `y_set`."""
+    """Return three values: mask of covered samples, column of each true label, checked `y_set`."""
     y_set = check_sets(y_set)
     code = columns_of_labels(y_true, labels, y_set.shape, "y_set")
     if hasattr(y_set, "indptr"):

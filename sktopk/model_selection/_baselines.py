@@ -1,4 +1,4 @@
-"""Baselines that `compare_losses` adds. All models get the same positive label."""
+"""Baselines that `compare_losses` adds to the models of the user."""
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,7 @@ def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
 
 
 def other_baselines(estimator, n_classes, X, y):
-    """Return baselines for the last step of `estimator`, and the reason for each omitted one."""
+    """Return two dicts: baselines for the last step of `estimator`, and reasons for omissions."""
     last = estimator
     while isinstance(last, Pipeline):
         if len(last.steps) > 1:
@@ -100,7 +100,7 @@ def last_step(estimator):
 
 
 def with_pos_label(estimator, scorer, estimators, y):
-    """Return the scorer and dict of estimators. One common label replaces ``pos_label=None``."""
+    """Return scorer and estimators, with the same label instead of each ``pos_label=None``."""
     models = [scorer, estimator, *estimators.values()]
     names = [f"{last_step(each)[0]}pos_label" for each in models]
     params = [getattr(each, "get_params", dict)() for each in models]
@@ -166,7 +166,7 @@ def as_pandas(X):
 
 
 def with_short_indices(X):
-    """Return X. Indices of sparse X become int32, which trees need, if they are small enough."""
+    """Return X, with int32 instead of int64 indices if possible: trees need int32 for sparse X."""
     if issparse(X) and X.indices.dtype != np.int32 and max(*X.shape, X.nnz) < 2**31:
         X = X.copy()
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)

@@ -61,10 +61,10 @@ def compare_losses(
     In each fold, every model uses the setting from `grid` with the best score on a held-out quarter
     of the training samples. The model is refitted to all training samples, and scored on the test
     samples. All models share folds and seeds. The best loss is compared with the best baseline.
-    The comparison slightly favors this baseline, because the test scores also select it. Baselines:
+    The test scores also select the best baseline, so the comparison slightly favors it. Baselines:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
-      encoding, imputation and scaling as needed. The result's `omitted` says which are omitted.
+      encoding, imputation and scaling as needed. `omitted` of the result lists omitted baselines.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
       "weighted_cross_entropy" (balanced class weights). The threshold of this last loss is tuned
       if y has two classes, `scoring` uses predicted labels ("f1") and `sample_weight` is None.
@@ -73,7 +73,7 @@ def compare_losses(
     ----------
     estimator : classifier or pipeline
         A TopKClassifier, or a pipeline that contains one: each name in `losses` replaces its loss.
-        Any other classifier gets the name of its class (for a pipeline, of the last step's class).
+        Any other classifier is compared under its class name (for a pipeline, of the last step).
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -82,11 +82,11 @@ def compare_losses(
         Class labels.
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
-        with the k of the TopKClassifier. For two classes, a model with ``pos_label=None`` gets the
-        `pos_label` of `scoring`, if it is a scorer of sktopk that has one, else of `estimator`.
+        with the k of the TopKClassifier. For two classes, models with ``pos_label=None`` get the
+        `pos_label` of `scoring` if it is set (in a scorer of sktopk), else that of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
-        group is in one fold. A splitter with ``random_state=None`` gets the seed of the repetition.
+        group is in one fold. A splitter with ``random_state=None`` gets a new seed per repetition.
     n_seeds : int, default=2
         Number of repetitions of all folds with different seeds.
     grid : "default", None or dict, default="default"
@@ -110,7 +110,7 @@ def compare_losses(
     progress : bool, default=True
         Whether to show a progress bar.
     random_state : int, RandomState or None, default=0
-        Seed for drawing the seeds of all runs. Each run sets every `random_state` to its seed.
+        Seed for drawing seeds of runs. The seed of a run replaces each `random_state` of its model.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def compare_losses(
 
 
 def _classifier_prefix(estimator):
-    """Return the parameter prefix of the TopKClassifier, such as "" or "clf__", or None."""
+    """Return the parameter prefix of the TopKClassifier, such as "clf__". None if there is none."""
     if isinstance(estimator, type):
         raise TypeError(f"estimator must be an estimator; got {_said(estimator)}")
     _refuse_frozen(estimator)
@@ -250,7 +250,7 @@ def _refuse_frozen(estimator):
 
 
 def _named_estimators(with_loss, losses, parameter, known):
-    """Return a dict of named estimators, with names that are not in `known`."""
+    """Return a dict of named estimators. Raise an error if a name is in `known`."""
     entries = list(losses.items()) if isinstance(losses, Mapping) else losses
     if not isinstance(entries, list | tuple):
         raise TypeError(
@@ -278,7 +278,7 @@ def _named_estimators(with_loss, losses, parameter, known):
 
 
 def _with_loss(estimator, prefix, loss):
-    """Return a copy with another loss. Reset tau and sigma if this loss does not use them."""
+    """Return a copy with another loss. Reset tau and sigma if the new loss does not use them."""
     params = estimator.get_params(deep=True)
     changed = {"loss": loss}
     if params[f"{prefix}loss"] != loss:
@@ -315,7 +315,7 @@ def candidates_of(estimators, grid):
 
 
 def _default_candidates(estimator):
-    """Return four settings: four learning rates, or two learning rates times two values of tau."""
+    """Return four settings of learning rate (and tau), or [{}] if there is no learning rate."""
     params = estimator.get_params(deep=True)
     rates = [name for name in params if name.split("__")[-1] == "learning_rate"]
     if len(rates) != 1 or not isinstance(params[rates[0]], Real):

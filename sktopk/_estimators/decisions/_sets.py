@@ -72,10 +72,11 @@ class SetClassifier(CalibratedDecision):
         with too few calibration samples is in every set, with a warning. Samples of a group with
         too few calibration samples get all labels, with a warning.
     empty : {"allow", "top1"}, default="allow"
-        Sets can be empty ("allow"), or empty sets get the label with the best score ("top1").
+        "allow": sets can be empty. "top1": empty sets get the label with the best score.
     randomized : bool, default=False
-        For "aps" and "raps": if True, the factor u of `predict_set` (see Notes) is random, else 1.
-        With True, the coverage is exact if all samples differ, but some sets can be empty.
+        For "aps" and "raps": whether `predict_set` uses a random u (see Notes). False means u = 1,
+        which gives larger sets. True gives the exact coverage if all samples differ, but sets can
+        be empty.
     penalty : float, default=0.1
         For "raps": number >= 0 that a label's score loses for each rank beyond k (lambda of [5]_).
     prevalence : array-like of shape (n_classes,), default=None
@@ -120,8 +121,8 @@ class SetClassifier(CalibratedDecision):
     - "topk": the k most probable labels, without calibration and without a guarantee.
     - "average_k": :math:`s = p(y \mid x)`. Sets have k labels on average over the calibration
       samples [3]_, without a guarantee.
-    - "lac": :math:`s = p(y \mid x)`. The mean set size is the smallest possible [1]_. For uncertain
-      samples, sets contain the true label less often.
+    - "lac": :math:`s = p(y \mid x)`. With the true p, the mean set size is the smallest possible
+      at this coverage [1]_. For uncertain samples, sets contain the true label less often.
     - "aps": s is the total probability of the labels that rank below y, plus
       :math:`u \, p(y \mid x)` with u uniform in [0, 1] [4]_. Uncertain samples have larger sets.
     - "raps": s of "aps", minus `penalty` for each rank beyond k [5]_, to avoid very large sets.
@@ -205,8 +206,8 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant. Whole groups are held out, and one sample of
             each held-out group is used for calibration. The guarantee holds for one random sample
-            of a new group. The `fit` of `estimator` gets the groups if it accepts them, except for
-            rankers (with `pos_label`). ``cross_fit=True`` requires that it accepts them.
+            of a new group. The groups are also passed to the `fit` of `estimator` if it has this
+            parameter (``cross_fit=True`` requires it), but not to rankers (with `pos_label`).
 
             With ``conditional="group"``, single samples are held out instead of whole groups. The
             coverage then holds in each group.
@@ -281,9 +282,9 @@ class SetClassifier(CalibratedDecision):
     def predict_set(
         self, X: RowsLike, *, groups: ArrayLike | None = None, output: str = "matrix"
     ) -> np.ndarray | list[np.ndarray]:
-        """Return the set of labels of each sample, which does not depend on the other samples.
+        """Return the set of labels of each sample. Other samples of X do not change this set.
 
-        The random u of ``randomized=True`` is a hash of the sample and a seed from `random_state`.
+        With ``randomized=True``, u is a hash of the sample and of a seed from `random_state`.
 
         Parameters
         ----------
@@ -297,7 +298,7 @@ class SetClassifier(CalibratedDecision):
         -------
         y_set : ndarray of shape (n_samples, n_classes), bool, or list of ndarray
             True if the class of the column is in the set. With "labels", one array of labels per
-            sample, in order of decreasing conformity. Tied labels are in the order of `classes_`.
+            sample, the best conformity score first. Tied labels are in the order of `classes_`.
         """
         check_is_fitted(now := present(self))
         check_option(output, "output", ("matrix", "labels"))

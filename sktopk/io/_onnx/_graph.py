@@ -72,7 +72,7 @@ def classifier_graph(onnx, outputs, classes):
 
 
 def with_steps(onnx, steps, model, dtype, given):
-    """Return a graph of `steps` for X in dtype `given`, and `model` for their output in `dtype`."""
+    """Return one graph: `steps` for X of dtype `given`, a cast to `dtype`, then `model`."""
     steps = Pipeline(steps)
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")

@@ -29,7 +29,7 @@ from ._matrices import or_one
 
 
 class Batch(NamedTuple):
-    """Samples of a binary problem. The kink of a sample is the tau at which its hinge becomes 0."""
+    """Samples of a binary problem. `kink` is the threshold at which a sample's hinge becomes 0."""
 
     scores: torch.Tensor  # (scores - median) / margin
     positive: torch.Tensor  # sample weights of positives, 0 for negatives
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 
     @property
     def balanced(self):
-        """Return the batch with weights divided by the largest in the group, to avoid overflow."""
+        """Divide weights by the largest weight of the group, because large ones could overflow."""
         largest = self.groups.largest(torch.maximum(self.positive, self.negative))
         unit = self.groups.of_rows(or_one(largest))
         return self._replace(positive=self.positive / unit, negative=self.negative / unit)
@@ -73,9 +73,8 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 def in_units(scores, weight, margin):
     """Return (scores - median) / margin, and the mask of the scores that were -inf.
 
-    Subtracting the median keeps more digits. The median is one of the scores, so that equal scores
-    stay equal. Scores of -inf become finite numbers far below all others, where hinges and sigmoids
-    are constant. NaN or inf makes all scores NaN. If all scores are finite, the mask is None.
+    Subtracting the median keeps more digits. Scores of -inf become finite numbers far below all
+    others. If a score is NaN or inf, all scores become NaN. If all are finite, the mask is None.
     """
     if not scores.numel():
         return scores / margin, None
@@ -102,7 +101,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
     `closed_form` returns the optimum and its gradient by the scores. `program` returns arguments of
-    :func:`linear_program`. A loss that depends on a score of -inf becomes its limit, `bound`.
+    :func:`linear_program`. A loss that depends on a score of -inf is set to its limit `bound`.
     """
     check_solver(solver, isinstance(batch.groups, Groups))
     scores, positive, negative = batch[:3]
@@ -167,11 +166,11 @@ class Kinks(NamedTuple):
         return self.value - self.groups.previous(self.value)
 
     def positive_hinges(self):
-        """For each kink, return the weighted sum of the positives' hinges at this threshold."""
+        """Return the weighted sum of the positives' hinges, with each kink as the threshold."""
         return self.groups.within(self.groups.previous(self.positive_below) * self.gap)
 
     def negative_hinges(self):
-        """For each kink, return the weighted sum of the negatives' hinges at this threshold."""
+        """Return the weighted sum of the negatives' hinges, with each kink as the threshold."""
         return self.groups.after(self.groups.previous(self.negative_above) * self.gap)
 
 
@@ -184,8 +183,8 @@ def sort_kinks(batch):
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the gradient of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
 
-    The gradient is by the scores; z_i are weighted hinges of positives, z_j of negatives. Hinges
-    with a kink at the minimizer `tau` get derivatives for which the gradient sums to 0.
+    The gradient is by the scores. z_i are the weighted hinges of positives, z_j of negatives. A
+    hinge has no unique derivative at its kink: choose one for which the gradient sums to 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -202,7 +201,7 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 def hinge_rows(batch):
     """Return the constraints of the hinges z: matrix entries, right-hand side, sample indices.
 
-    The columns are tau, z. The first n rows are sign * tau - z <= sign * kink, the last -z <= 0.
+    With variables (tau, z), the first n are sign * tau - z <= sign * kink, the last n are z >= 0.
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

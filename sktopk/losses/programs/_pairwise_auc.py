@@ -51,7 +51,7 @@ def pairwise_auc_loss(
 
     - "ovr": each class c against the rest, with the score :math:`s_c`;
     - "ovo": each ordered pair of classes (a, b), with the score :math:`s_a` [2]_;
-    - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_ (NaN if one is -inf).
+    - "mu": each unordered pair, with the score :math:`s_a - s_b` [3]_ (a score of -inf gives NaN).
 
     Binary problems with an empty class are omitted. The "ovr" and "ovo" losses are at least 1 minus
     scikit-learn's macro-averaged ``roc_auc_score``. The "mu" loss is at least 1 minus AUC_mu.
@@ -74,8 +74,8 @@ def pairwise_auc_loss(
     Returns
     -------
     loss : Tensor of shape ()
-        Nonnegative. Zero, with zero gradient, if the batch has only one class. A tied pair has the
-        loss l(0) = 1. In the area under the curve, a tied pair counts one half.
+        Nonnegative. Zero, with zero gradient, if the batch has only one class. A pair with equal
+        scores has the loss l(0) = 1, but counts only 1/2 in 1 minus the area under the curve.
 
     References
     ----------
@@ -123,14 +123,14 @@ def pairwise_auc_loss(
 
 
 def _scale(positive, negative):
-    """Return for each problem the factor that turns sums over pairs into the mean loss."""
+    # The factor of each binary problem: the mean loss is the sum of factor * (sum over pairs).
     pairs = positive.sum(-1) * negative.sum(-1)
     defined = pairs > 0
     return defined / (or_one(pairs) * defined.sum().clamp(min=1))
 
 
 def _with_bottom(loss, surrogate, positive, negative, bottom, groups):
-    """Return the loss; infinity if a positive with the score -inf is in a pair with a negative."""
+    """Return the loss, or infinity if a positive with the score -inf is paired with a negative."""
     if bottom is None or surrogate == "ramp":  # the ramp is bounded
         return loss
     unbounded = (groups.sum(positive * bottom) * groups.sum(negative)).any()
@@ -159,7 +159,7 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
 
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
-    """Return four fields of `Batch`, with a row for each binary problem, and sample weights."""
+    """Return a tuple of four fields of `Batch`, one row per binary problem, and the weights."""
     scores, target = check_hard(scores, target, sample_weight, "pairwise_auc_loss")
     margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
@@ -189,9 +189,9 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Return (gap, before, after, groups): for each sorted kink, the gap to the previous kink.
+    """Sort the kinks. Return (gap, before, after, groups), with the distances of adjacent kinks.
 
-    `before` sums `rise` over the kinks before a gap, `after` sums `fall` over the kinks after it.
+    For each gap, `before` sums `rise` over the kinks on its left, `after` sums `fall` on its right.
     """
     kink, order, groups = groups.sort(kink)
     before = groups.within(rise.gather(-1, order))
@@ -243,7 +243,7 @@ def _logistic_pairs(scores, positive, negative, groups):
 
 
 def _logistic_pairs_of(groups, scores, positive, negative):
-    """Return the logistic sum over the pairs of all groups and its gradient, block by block."""
+    """Return the sum of the logistic losses of all pairs in all groups, and its gradient."""
     high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
     # Sort the negatives by group. `first` is the first negative in the group of each positive.
     low = low[groups.codes[low].argsort(stable=True)]
@@ -264,7 +264,7 @@ def _logistic_pairs_of(groups, scores, positive, negative):
 
 
 def _all_logistic_pairs(scores, positive, negative):
-    """Return the logistic sum over the pairs of one problem and its gradient, block by block."""
+    """Return the sum of the logistic losses of all pairs of one problem, and its gradient."""
     if scores.device.type == "cpu":
         high, low = positive.nonzero().squeeze(1), negative.nonzero().squeeze(1)
     else:  # Keep pairs of weight 0, because counting other pairs would synchronize with the GPU.

@@ -22,16 +22,16 @@ class SetSizeDisplay(ScoreDisplay):
     """Distribution of set sizes, with the coverage of the sets of each size.
 
     Each bar shows the share of samples with a given set size. For each set size, a line shows the
-    coverage: the share of sets that contain the label. Larger points stand for more samples.
+    coverage: the share of sets that contain the true label. Larger points stand for more samples.
 
-    Create the display with `from_predictions` or `from_estimator`. Both take `target`, and `labels`
-    and `sample_weight` of `set_coverage_score`. For a `SetClassifier`, the default `target` of
-    `from_estimator` is its `coverage`, if its `method` uses it. Neither takes `groups`.
+    Create the display with `from_predictions` or `from_estimator`. Both accept `target`, and
+    `labels` and `sample_weight` as in `set_coverage_score`. In `from_estimator`, `target` defaults
+    to the coverage of a `SetClassifier`. With ``conditional="group"``, use `from_predictions`.
 
     Parameters
     ----------
     lower, upper : array-like of shape (n_bins,)
-        Smallest and largest set size of each bin: 0, 1, ..., 9, 10, 11-20, 21-50, 51-100, ...
+        Smallest and largest set size of each bin. Bins are 0, 1, ..., 10, 11-20, 21-50, 51-100, ...
     proportion : array-like of shape (n_bins,)
         Share of all samples whose set size is in the bin.
     coverage : array-like of shape (n_bins,)
@@ -125,9 +125,9 @@ class SetSizeDisplay(ScoreDisplay):
 class ShotAccuracyDisplay(ScoreDisplay):
     """Bar chart of the top-k accuracy of many-, medium- and few-shot classes.
 
-    Create it with `from_predictions` or `from_estimator`. Both take the parameters of
-    `shot_accuracy_score`. In `from_estimator`, the default `class_counts` is ``class_count_`` of
-    the estimator. `plot` takes ``plot_chance_level`` (default True).
+    Create the display with `from_predictions` or `from_estimator`. Both accept the parameters of
+    `shot_accuracy_score`. In `from_estimator`, `class_counts` defaults to the ``class_count_`` of
+    the estimator. With ``plot_chance_level=False``, `plot` does not draw `chance`.
 
     Parameters
     ----------
