@@ -22,7 +22,7 @@ class TrueThreshold(Callback):
     Raises
     ------
     TypeError
-        In `fit`, if the loss has no threshold, or a separate threshold for each group.
+        In `fit`, if the loss has no threshold, or if `fit` gets `groups`.
 
     Examples
     --------

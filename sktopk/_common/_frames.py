@@ -28,7 +28,6 @@ _STRINGS = ("object", "str", "large_string", "utf8")
 
 
 def check_columns(X):
-    """Check that a data frame has distinct column names and no times or complex numbers."""
     seen = set()
     for name in X.columns:
         if name in seen:
@@ -40,7 +39,7 @@ def check_columns(X):
 
 
 def explain(X, error, takes_missing=False):
-    """Raise an error that names the first column with a value that is not a finite number."""
+    """If a column of X has an invalid value, raise an error that names the column."""
     for name in X.columns:
         values = np.asarray(X[name])
         if values.dtype.kind in "fiub":
@@ -59,7 +58,7 @@ def explain(X, error, takes_missing=False):
 
 
 def _missing_objects(name, values, error, takes_missing):
-    """Return the mask of missing values. Raise an error if another value is not a number."""
+    """Return the mask of missing values. Raise an error if any other value is not a number."""
     missing = np.zeros(len(values), bool)
     for row, value in enumerate(values.tolist()):
         try:
@@ -101,12 +100,15 @@ def _not_finite(name, wrong, what):
 class Categories:
     """Categories in the columns of the data frame that was passed to `fit`.
 
-    `values` maps the index of each categorical column to its categories by decreasing frequency.
-    The first category is None if values are missing. `statistics` maps each column with more than
-    50 categories to their target statistics, with a last row for unknown categories. With more than
-    two classes, the statistics of the first class replace the column of X. The statistics of other
-    classes are appended to X. `only_cells` means that all columns are categorical or boolean. Equal
-    samples then do not count as copies, because many samples are equal by chance.
+    `values` maps the index of each categorical column to the list of its categories, the most
+    frequent first. If values of the column are missing, the list begins with None.
+
+    `statistics` maps the index of each column with more than 50 categories to an array of target
+    statistics. The array has one row per category, then a row for unknown categories. It has one
+    column per class (for two classes: only one column, of the second class).
+
+    `only_cells` is True if all columns are categorical or Boolean. Then, equal samples do not count
+    as copies, because many samples are equal by chance.
     """
 
     values: dict
@@ -115,7 +117,7 @@ class Categories:
 
     @classmethod
     def of(cls, X, weight):
-        """Return `Categories`, or None if no column has a categorical dtype or only strings."""
+        """Return the `Categories` of X, or None if X has no columns of categories or strings."""
         values, only_cells = {}, True
         for j, name in enumerate(X.columns):
             column = X[name]
@@ -136,7 +138,7 @@ class Categories:
         return [j for j, values in self.values.items() if len(values) > MOST]
 
     def columns_of_classes(self, n_columns):
-        """Return the columns of statistics, one list per class. Two classes share a single list."""
+        """Return a list of statistics columns for each class (for two classes: a single list)."""
         if not self.statistics:
             return []
         first = [*self.statistics]
@@ -146,11 +148,11 @@ class Categories:
 
     @property
     def sizes(self):
-        """Return a dict {column: number of categories} for at most `MOST` categories."""
+        """Return a dict {index: number of categories} of columns with at most `MOST` categories."""
         return {j: len(values) for j, values in self.values.items() if len(values) <= MOST}
 
     def encode(self, X):
-        """Return a pandas data frame with categories as integers; -1 stands for unknown values."""
+        """Return a pandas data frame with categories as numbers. Unknown categories become -1."""
         import pandas as pd
 
         columns = dict(enumerate(X[name] for name in X.columns))
@@ -180,11 +182,11 @@ class Categories:
         return pd.DataFrame(columns).set_axis(list(X.columns), axis=1)
 
     def fit(self, rows, order):
-        """Return these categories with target statistics added, and X with cross-fitted statistics.
+        """Return two objects: the `Categories` with target statistics, and X with statistics.
 
-        The statistics of a sample come from other parts of the data, so that its own label has no
-        effect. Equal integers in `order` mark copies of a sample or, with groups, the samples of a
-        group, which are all in one part.
+        In X, the statistics of a sample come from other parts of the data, so that its own label
+        has no effect. Equal integers in `order` mark copies of a sample or, with groups, the
+        samples of one group. A group is always in a single part.
         """
         classes, target = np.unique(rows.y, return_inverse=True)
         n_classes = max(2, len(classes))
@@ -200,14 +202,13 @@ class Categories:
         return replace(self, statistics=statistics), _with_columns(rows.X, encoded)
 
     def with_statistics(self, X):
-        """Return X with target statistics in place of the codes that `encode` returned."""
+        """Return X after replacing the codes from `encode` by target statistics."""
         encoded = {}
         for j, statistics in self.statistics.items():
             encoded[j] = np.asarray(statistics)[X[:, j].astype(np.intp)]
         return _with_columns(X, encoded) if encoded else X
 
     def _check_kind(self, j, name, objects):
-        """Raise an error if a column had strings in `fit` but now has numbers, or vice versa."""
         known = next((each for each in self.values[j] if each is not None), None)
         for each in objects if known is not None else []:
             if each is not None and isinstance(each, str) != isinstance(known, str):
@@ -227,7 +228,7 @@ def _objects(column):
 
 
 def _with_columns(X, encoded):
-    """Replace column j of X by the first column of ``encoded[j]``. Append the other columns."""
+    """Replace column j of X by the first column of ``encoded[j]``, and append the other columns."""
     X = np.hstack([X, *(each[:, 1:] for each in encoded.values())], dtype=X.dtype)
     for j, each in encoded.items():
         X[:, j] = each[:, 0]
@@ -235,7 +236,7 @@ def _with_columns(X, encoded):
 
 
 def _check_categories(name, values, total):
-    """Warn if a column looks like numbers, dates or identifiers. Raise an error for mixed types."""
+    """Check categories. Warn if they look like numbers, dates or identifiers."""
     known = [each for each in values if isinstance(each, str)]
     if 0 < len(known) < len(values):
         number = next(each for each in values if not isinstance(each, str))
@@ -286,14 +287,14 @@ def _is_decimal(text):
 
 
 def _plain(objects):
-    """Return an array of the objects. Convert all but strings, numbers and None to strings."""
+    """Return an array of the objects. All except strings, numbers and None become strings."""
     kept = str | Real | np.bool_ | None
     plain = [each if isinstance(each, kept) else str(each) for each in objects]
     return np.array(plain, dtype=object)
 
 
 def _by_frequency(name, objects, weight):
-    """Return a list of the categories by decreasing weight. None (missing values) is the first."""
+    """Return the categories by decreasing weight. If values are missing, None comes first."""
     import pandas as pd
 
     index, values = pd.factorize(objects)
@@ -311,9 +312,10 @@ def _by_frequency(name, objects, weight):
 def deal_to_parts(code, order, target):
     """Assign each sample to a part at random. Each category is spread evenly over the parts.
 
-    Samples with equal integers in `order` are copies. Copies are in one part if they always have
-    equal labels and a category has, on average, at least two different samples. Parts are not
-    stratified, because the statistics of the other parts would then reveal the label of a sample.
+    Equal integers in `order` mark copies of a sample. All copies are put in the same part, unless
+    copies have different labels or a category has, on average, fewer than two different samples.
+    Parts are not stratified by label, because the statistics of the other parts would then reveal
+    the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     at = np.lexsort([ties, order, code])
@@ -327,7 +329,7 @@ def deal_to_parts(code, order, target):
 
 
 def target_statistics(code, target, n_classes, weight, part):
-    """Return the statistics of all categories, and the cross-fitted statistics of the samples.
+    """Return two arrays: target statistics of all categories, and cross-fitted ones of samples.
 
     For a category c and a class k, the statistic is
 
@@ -335,10 +337,12 @@ def target_statistics(code, target, n_classes, weight, part):
 
     W_c is the total weight of category c, S_ck the weight of its samples of class k, and p_k the
     share of class k. For each class, the prior weight m minimizes the squared error on held-out
-    parts. If this error is not significantly below the error of p_k, all categories get p_k,
-    because column scaling would amplify noise. Each class has a column; of two classes, only the
-    second. The statistics of categories have a last row for unknown categories. This function
-    exists because scikit-learn's TargetEncoder ignores sample weights.
+    parts. If this error is not significantly below the error of p_k, all categories get p_k.
+    Otherwise, the later scaling of columns would amplify noise.
+
+    Both arrays have one column per class (for two classes: only the second class). The array of
+    categories has a last row for unknown categories. scikit-learn's TargetEncoder is not used
+    because it ignores sample weights.
     """
     shape = N_PARTS, code.max() + 1, n_classes
     cells = np.ravel_multi_index((part, code, target), shape)
@@ -351,7 +355,7 @@ def target_statistics(code, target, n_classes, weight, part):
     unit = total.sum() / len(total)
 
     def errors(m):
-        """Return squared errors for m: a row per held-out part and category, a column per class."""
+        # One row per pair (held-out part, category), one column per class.
         found = []
         for mine, mine_total in zip(own, own_total, strict=True):
             p = _smoothed(columns - mine, total - mine_total, m)[:-1]
@@ -375,7 +379,7 @@ def target_statistics(code, target, n_classes, weight, part):
 
 
 def _smoothed(columns, total, m):
-    """Return the statistics from sums of weights. The last row has the shares in all samples."""
+    """Return the statistics of the categories and, in a last row, the shares of the classes."""
     prior = columns.sum(axis=0) / max(total.sum(), 1e-300)
     # `columns` and `total` may be differences. Replace negative rounding errors by 0.
     share = 1 / (1 + np.maximum(total, 0) / m)  # weight of the prior

@@ -15,7 +15,6 @@ _USED_THREADS = threading.Event()  # set if torch may have started threads in th
 
 
 def note_threads():
-    """Record that torch may use threads in this process."""
     if torch.get_num_threads() > 1:
         _USED_THREADS.set()
 
@@ -53,7 +52,7 @@ def isolated_rng(device, seed=None, state=None):
 
 @contextmanager
 def unused_rng():
-    """Context manager: try to lock torch's random generators. The value is True on success."""
+    """Context manager that tries to lock torch's random generators. It yields True on success."""
     is_free = _RNG_LOCK.acquire(blocking=False)
     try:
         yield is_free
@@ -117,14 +116,13 @@ def share_buffers(module):
 
 
 def check_single_process(name):
-    """Raise ValueError if several processes train together."""
     if is_parallel():
         n = distributed.get_world_size()
         raise ValueError(f"{name} needs a single process; got {n} that train together")
 
 
 def check_equal_batches(n_batches):
-    """Raise ValueError if a process has fewer minibatches than others, which would wait for it."""
+    """Raise ValueError for unequal numbers of minibatches, because training would then hang."""
     if len({*(lengths := all_objects(n_batches))}) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "

@@ -73,7 +73,7 @@ SECTIONS = ("Parameters", "Attributes", "See Also", "Notes", "References", "Exam
 
 
 def assembled(cls):
-    """Return the docstring of an estimator, with the sections that it shares with base classes."""
+    """Return the class docstring, completed by entries and sections of the base classes."""
     lead, own = sections(cls.__doc__)
     texts, inherited = {"Parameters": {}, "Attributes": entries(own.get("Attributes", ""))}, {}
     for base in reversed(cls.__mro__):
@@ -96,7 +96,7 @@ def assembled(cls):
 
 @dataclass_transform()
 def estimator(cls: type[Estimator]) -> type[Estimator]:
-    """Give a class an `__init__` with its annotated parameters, and a docstring of all parameters.
+    """Class decorator: write `__init__` from annotated attributes, and complete the docstring.
 
     In the signature, the parameters of a subclass precede those from base classes.
     """
@@ -144,7 +144,6 @@ def check_net_params(estimator):
 
 
 def check_callbacks(callbacks):
-    """Check that `callbacks` is a list of skorch callbacks or of pairs (name, callback)."""
     is_list, names = isinstance(callbacks, list | tuple), set()
     for each in callbacks if is_list else [callbacks]:
         name, callback = each if isinstance(each, tuple) and len(each) == 2 else ("", each)

@@ -1,1 +1,1 @@
-"""Trained nets as arrays and plain values, and checkpoint files."""
+"""Conversion of trained nets to arrays and plain values, and checkpoint files."""

@@ -1,4 +1,4 @@
-"""Scores of a trained network: for new samples, for held-out samples, and their loss."""
+"""Scores of a trained network for new or held-out samples, and the loss of held-out samples."""
 
 import numpy as np
 import torch
@@ -15,9 +15,9 @@ LOSS_NUMBERS = 1 << 23
 
 
 def score_chunks(net, X, module=None):
-    """Yield the scores of each chunk of samples. The network is in eval mode until the last chunk.
+    """Yield the scores chunk by chunk. The network stays in eval mode until the last chunk.
 
-    X has samples, or their `Rows`. Scores have shape (n[, n_members], n_outputs).
+    X has samples or is a `Rows` object. Scores have shape (n[, n_members], n_outputs).
     """
     module, settings, rows = module or net.module_, net.settings, net.rows(X)
     note_threads()
@@ -45,7 +45,7 @@ def scores_of(net, X):
 
 
 def scores_by_fold(net, X, encoded=None):
-    """Yield (slice of samples, scores) for each fold of a `HeldOut`, see `scores_of`.
+    """Yield for each fold of a `HeldOut` two values: its slice of samples, and their mean scores.
 
     `encoded` is None or the encoded `Rows` of all samples, which are used if this is faster.
     """
@@ -91,7 +91,7 @@ def concatenated(chunks, X):
 def loss_of(net, scores, target, weight, totals):
     """Return the mean loss of all samples except those with an unknown label (target -1).
 
-    `totals` has the `Totals` of training. The state of the loss's random generator is restored.
+    `totals` has sums and means of training weights. The loss's random generator keeps its state.
     """
     objective, known = net.criterion_, target >= 0
     noise = objective.generator

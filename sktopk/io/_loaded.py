@@ -18,7 +18,7 @@ _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
 
 
 def check_and_reset(loaded):
-    """Reset parameters in `DROPPED`. Reject values that make NumPy read outside of its memory."""
+    """Reset parameters in `DROPPED`. Reject data with which NumPy would read foreign memory."""
     for value in _within(loaded):
         if issparse(value) and hasattr(value, "check_format"):
             value.check_format(full_check=True)
@@ -32,7 +32,7 @@ def check_and_reset(loaded):
 
 
 def writable(estimator):
-    """Return an estimator that skops can write: no metadata requests, no dicts with bool keys."""
+    """Return an estimator that skops can write, without metadata requests and Boolean dict keys."""
     within = [*_within(estimator)]
     keys = {type(key) for value in within if isinstance(value, dict) for key in value}
     if any(isinstance(value, MetadataRequest) for value in within):

@@ -77,13 +77,13 @@ def check_class_counts(class_counts, scores):
 
 
 def log_prior(class_counts, scores):
-    """Return the log share of each class in the counts, in a shape that broadcasts to `scores`."""
+    """Return the logarithm of the share of each class in `class_counts`."""
     counts = check_class_counts(class_counts, scores)
     return (counts / counts.sum(-1, keepdim=True)).log()
 
 
 def margin_of_label(class_counts, max_margin, scores, target):
-    """Return label margins proportional to class_count ** -0.25, `max_margin` for the rarest."""
+    """Return margins proportional to class_count ** -0.25: `max_margin` for the rarest class."""
     max_margin = check_nonnegative(max_margin, "max_margin")
     margins = check_class_counts(class_counts, scores) ** -0.25
     margins = max_margin * margins / margins.amax(-1, keepdim=True)
@@ -158,7 +158,8 @@ def logit_adjusted_loss(
     Parameters
     ----------
     class_counts : array-like of shape (n_classes,) or (n_samples, n_classes)
-        Number of training samples per class, positive. Values on a GPU are not checked.
+        Positive number of training samples per class. With shape (n_samples, n_classes), each
+        sample has its own numbers. Values on a GPU are not checked.
     tau : float, default=1.0
         Strength of the adjustment, nonnegative. With 0 the loss is cross-entropy.
 

@@ -10,7 +10,6 @@ from ._loss import check_shape, check_tensor, value_range
 
 
 def check_groups(groups, scores):
-    """Return the :class:`Groups` of a tensor of integers."""
     check_tensor(groups, "groups")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
         raise TypeError(f"groups must hold integers, one per sample; got {groups.dtype}")
@@ -49,23 +48,23 @@ class OneGroup:
         return numbers
 
     def defined(self, positive, negative):
-        """Return whether a group has samples of both classes, with weights above 0."""
+        """Return for each group whether both of its classes have a weight above 0."""
         return (self.sum(positive) > 0) & (self.sum(negative) > 0)
 
     def mean(self, value, gradient, batch):
-        """Return the mean of the losses `value` over groups with both classes, and its gradient."""
+        """Return two values: the mean loss of the groups with both classes, and its gradient."""
         return value, gradient
 
     def sort(self, key):
-        """Sort the samples by key. Return the sorted keys, the order, and the sorted groups."""
+        """Return three values: the sorted keys, their indices, and the groups in sorted order."""
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """Return an index of the samples in `mask`. `OneGroup` returns all samples instead."""
+        """Return an index that selects the samples in `mask` (in `OneGroup`, all samples)."""
         return slice(None)
 
     def with_again(self, rows):
-        """Return the groups of all samples, followed by the groups of the samples `rows`."""
+        """Return the groups after appending a copy of the samples `rows`."""
         return self
 
     # The methods below take values in sorted order.
@@ -88,7 +87,7 @@ class OneGroup:
         return torch.cat([sums[..., 1:], torch.zeros_like(sums[..., :1])], -1)
 
     def last(self, mask):
-        """Return each group's last position where `mask` is True: True must precede False."""
+        """Return each group's last position with True. In a group, True must precede False."""
         return (self.start + self.sum(mask.long()) - 1).clamp(min=0)
 
     def least(self, values):

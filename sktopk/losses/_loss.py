@@ -16,14 +16,13 @@ LEAST, MOST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 def check_scores(scores, sample_weight):
-    """Return checked scores, which are 0 for samples of weight 0, and checked weights."""
     scores = _at_least_single(scores, 2, "(n_samples, n_classes)")
     weight = check_weight(sample_weight, scores)
     return without_absent(scores, weight), weight
 
 
 def check_binary(scores, target, sample_weight=None):
-    """Return floating `scores` of shape (n_samples,), the mask of the positives, and weights."""
+    """Return three checked values: scores, the mask of the positives, and weights."""
     scores = _at_least_single(scores, 1, "(n_samples,)")
     check_tensor(target, "target")
     check_shape(target, "target", scores)
@@ -118,7 +117,7 @@ def score_of_label(scores, target):
 
 
 def from_largest(scores, k=1):
-    """Return the scores minus the sample's k-th largest score, which gets no gradient."""
+    """Subtract the k-th largest score of each sample, as a constant without a gradient."""
     known = scores.detach()
     level = known.amax(1, keepdim=True) if k == 1 else largest(known, k)[0][:, -1:]
     return scores - level.nan_to_num(0.0, 0.0, 0.0)
@@ -132,7 +131,6 @@ def check_once(name):
 
 
 def check_constant(sample_weight):
-    """Raise an error if the weights require a gradient, which the loss would not compute."""
     if sample_weight.requires_grad and torch.is_grad_enabled():
         raise TypeError("sample_weight must not require a gradient: pass sample_weight.detach()")
 
@@ -190,7 +188,7 @@ def check_fraction(value, name):
 
 
 def check_hard(scores, target, sample_weight, name):
-    """Return checked scores and class indices, 0 for samples of weight 0. Reject soft targets."""
+    """Check scores and class indices (no soft targets). Both become 0 for samples of weight 0."""
     scores, checked = check_soft(scores, target, sample_weight)
     if target.is_floating_point():
         raise TypeError(
@@ -201,7 +199,7 @@ def check_hard(scores, target, sample_weight, name):
 
 
 def check_soft(scores, target, sample_weight):
-    """Return scores, and class indices or soft targets. All are 0 for samples of weight 0."""
+    """Check scores and targets (indices or soft). Both become 0 for samples of weight 0."""
     scores, weight = check_scores(scores, sample_weight)
     check_tensor(target, "target")
     if target.is_floating_point():
@@ -265,7 +263,7 @@ _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 
 
 def reduce(loss, sample_weight=None, reduction="mean"):
-    """Return the weighted losses, their sum, or their mean, which is 0 if all weights are 0."""
+    """Return either the weighted losses, their sum, or their weighted mean (0 if no weight > 0)."""
     check_name(reduction, "reduction", REDUCTIONS)
     return reduce_checked(loss, check_weight(sample_weight, loss), reduction)
 
@@ -288,14 +286,12 @@ def reduce_checked(loss, sample_weight, reduction):
 
 
 def _as_bytes(tensor):
-    """Return a dict with the content of a tensor, as bytes and plain values."""
     own = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     described = {"dtype": str(tensor.dtype).removeprefix("torch."), "device": str(tensor.device)}
     return described | {"shape": list(tensor.shape), "data": bytes(own.tolist())}
 
 
 def _from_bytes(found):
-    """Return the tensor of a dict of `_as_bytes`, on the CPU if its device does not exist here."""
     dtype = getattr(torch, found["dtype"], None)
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"dtype must be a dtype of torch; got {found['dtype']!r:.80}")
@@ -305,7 +301,7 @@ def _from_bytes(found):
     try:
         return tensor.to(found["device"])
     except (AssertionError, NotImplementedError, RuntimeError):
-        return tensor
+        return tensor  # on the CPU, because the device does not exist here
 
 
 class LossModule(nn.Module):

@@ -29,7 +29,7 @@ class NamedLoss(NamedTuple):
     draws: bool = False  # whether the function draws noise
 
     def prior_factor(self, params):
-        """Return c if the loss adds c times the log class frequencies to the scores, else 0."""
+        """Return the factor of the log class frequencies in the log loss mixed with the loss."""
         # In smooth losses, tau is a temperature, and the factor is 1.
         return float(self.log_prior and (1.0 if "tau" in self.params else params["tau"]))
 
@@ -88,7 +88,7 @@ def name_or_loss(loss):
 
 
 def named_like(loss):
-    """Return the entry of `OF_LABELS` for a name, function, partial or module; None if missing."""
+    """Return the entry of `OF_LABELS` for a name, function, partial or module, or else None."""
     if isinstance(loss, str):
         return OF_LABELS.get(loss)
     if isinstance(loss, partial):
@@ -100,7 +100,7 @@ def named_like(loss):
 
 
 def params_with(loss, params):
-    """Return a dict of all parameters: from `params`, else stored in the loss, else defaults."""
+    """Return a dict of all parameters. `params` overrides stored values, and these the defaults."""
     if isinstance(loss, partial):
         return params_with(loss.func, loss.keywords | params)
     own = vars(loss) | dict(loss.named_buffers()) if isinstance(loss, nn.Module) else {}

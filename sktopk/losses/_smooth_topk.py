@@ -82,9 +82,11 @@ def smooth_topk_loss(
 
     where m is the margin [1]_. To get :math:`\sigma_k(e_{\setminus y})`, multiply the
     :math:`e_j` of each set of k classes without y, and add these products. For k = 1, m = 0 and
-    :math:`\tau` = 1, the loss is cross-entropy. Tied scores have the same gradient. Second
+    :math:`\tau` = 1, the loss is cross-entropy.
+
+    Classes other than y with tied scores have the same gradient. For positive :math:`\tau`, second
     derivatives raise an error. The time per sample is O(k n_classes). The loss ignores the order
-    of the top k classes: in your own training loop, add cross-entropy of the same scores.
+    of the top k classes. To learn this order in your own training loop, add cross-entropy.
 
     Parameters
     ----------
@@ -156,7 +158,7 @@ def smooth_topk_adjusted_loss(
     The loss is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
     :math:`\pi_j` is the share of class j among the training samples. Training with this loss raises
     scores :math:`s_j` of rare classes, but frequent classes usually keep an advantage. For k = 1,
-    use :func:`logit_adjusted_loss`, which removes this advantage. For k > 1, add it to this loss in
+    use :func:`logit_adjusted_loss`, which removes this advantage. For k > 1, add both losses in
     your own training loop. Adding cross-entropy instead would undo the adjustment.
 
     Examples

@@ -29,7 +29,7 @@ def in_group(positive, of):
 
 
 def within_group(weight, positive, of):
-    """Return the weights, but 0 for samples outside the group."""
+    """Return the weights, set to 0 for samples that `of` does not select."""
     return weight if of == "all" else weight.masked_fill(positive != (of == "positives"), 0.0)
 
 
@@ -40,9 +40,9 @@ def rank_tolerance(rank):
 
 @dataclass(frozen=True)
 class Largest:
-    """Threshold at the largest score of a group. If scores tie, only the first has a gradient."""
+    """Threshold at the largest score of `of`. If scores tie, only the first has a gradient."""
 
-    of: str = "negatives"
+    of: str = "negatives"  # "negatives", "positives" or "all" samples
 
     def __call__(self, scores, positive, weight=None, groups=None):
         group = in_group(positive, self.of)
@@ -81,7 +81,7 @@ class _OfGroup:
 
 @dataclass(frozen=True)
 class _Ranked(_OfGroup):
-    """Base class of thresholds that depend only on the j largest scores of a group."""
+    """Base class of thresholds that depend only on the j largest of the selected scores."""
 
     of: str
     k: int | None = None
@@ -164,10 +164,12 @@ class TopMean(_Ranked):
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    where n is the number of samples that `of` selects [1]_. With `k`, j is min(k, n). With `tau`, j
-    is n tau, rounded up. Without samples, t is -inf. The code of TopPushK uses this threshold. The
-    code of tau-FPL uses j = floor(n tau) + 1. With weights, n and j are total weights: the lowest
-    averaged score may count in part, and n tau is rounded up to a multiple of min(1, mean weight).
+    where :math:`s_{[i]}` is the i-th largest score of the n samples that `of` selects [1]_. With
+    `k`, j is min(k, n). With `tau`, j is n tau, rounded up. Without samples, t is -inf. The
+    code of TopPushK uses this threshold. The code of tau-FPL uses j = floor(n tau) + 1.
+
+    With weights, n and j are total weights. The lowest of the averaged scores may count in part.
+    With `tau`, j is n tau, rounded up to a multiple of min(1, mean weight).
 
     Examples
     --------

@@ -45,9 +45,9 @@ class TableEncoder(nn.Module):
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
         Maps each categorical column's index to its number n of categories. Categories 0 to n - 1
-        are one-hot encoded, with ``n ** -0.5`` instead of 1. Others >= 0 and NaN become zeros.
-        Negative values count as category 0. In estimators, this is the category of missing values
-        or, without missing values in `fit`, the most frequent category.
+        are one-hot encoded, with ``n ** -0.5`` instead of 1. Negative values count as category 0.
+        NaN and all other values become zeros. In estimators, category 0 stands for missing values
+        or, without missing values in `fit`, for the most frequent category.
     dtype : torch.dtype, default=None
         Data type of `center`, `scale` and the encoding. None means torch's default.
 
@@ -248,7 +248,7 @@ def _distinct(column, weight):
 
 
 def _scaling(values, weight, limits):
-    """Return center, scale and number of distinct values of a column, or zeros if constant."""
+    """Return three numbers: center, scale and number of distinct values (all 0 if constant)."""
     if len(values) == 0:
         return 0.0, 0.0, 0
     first, low, center, high, last = _quantiles(values, weight, [0.01, 0.25, 0.5, 0.75, 0.99])

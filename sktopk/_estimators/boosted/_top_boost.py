@@ -56,7 +56,7 @@ N_FOLDS_OF_ONE = 10
 
 
 def has_classes(two, name, other):
-    """Return a check for `available_if`: if `two`, the method needs two classes, else more."""
+    """Return a check for `available_if`: the method needs two classes or, if not `two`, more."""
 
     def check(classifier):
         fitted = getattr(classifier, "classes_", None)
@@ -83,8 +83,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     ----------
     loss : str or callable, default="top_mean"
         Training loss: a name, or a callable that gets ``(scores, target)``, `sample_weight` if
-        there are weights, and `k` if it is required. "cross_entropy" is the log loss only. Other
-        names are functions of :mod:`sktopk.losses` without ``_loss``, such as "pat_mat".
+        there are weights, and `k` if the callable requires k. "cross_entropy" is the log loss only.
+        Other names are functions of :mod:`sktopk.losses` without ``_loss``, such as "pat_mat".
 
         "top_mean" (two classes) penalizes positives below the mean of the `k` highest scores of
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
@@ -97,7 +97,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
-        Parameters of the loss other than `k`, such as ``{"tau": 0.01}``. Search over whole dicts.
+        Parameters of the loss except `k`, such as ``{"tau": 0.01}``. In searches, list whole dicts.
     n_estimators : int, default=100
         Number of boosting rounds. A round grows one tree (one per class for more than two classes).
     learning_rate : float, default=0.1
@@ -122,9 +122,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba`: "sigmoid" is Platt scaling (temperature scaling for over two
-        classes). It keeps the order of scores. It needs held-out samples: ``n_members > 1`` or
-        `n_iter_no_change`. With None, `predict_proba` requires ``loss="cross_entropy"`` or
-        ``log_loss_share=1``.
+        classes). Calibration keeps the order of scores. It needs held-out samples: set either
+        ``n_members > 1`` or `n_iter_no_change`. With None, `predict_proba` requires
+        ``loss="cross_entropy"`` or ``log_loss_share=1``.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. The folds depend on the samples only, not on the seed.
     n_jobs : int, default=None
@@ -133,7 +133,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     Attributes
     ----------
     boosters_ : list of lightgbm.Booster
-        Ensemble members. Add `init_score_` to their predictions. They take arrays only.
+        One booster per member. Pass an array to its `predict`, and add `init_score_` to the result.
     init_score_ : float or ndarray of shape (n_classes,)
         Score of each sample before the first tree: :func:`sktopk.boosting.initial_score`, or 0 if
         the loss corrects for class frequencies.
@@ -144,9 +144,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Decision threshold of two classes, which `decision_function` subtracts. It is 0 for the log
-        loss, else the threshold of the loss, estimated from training and out-of-fold scores. If
-        `loss` has no threshold, predicted positives have the total weight of actual positives.
+        Decision threshold for two classes. `decision_function` subtracts it from the scores. It is
+        0 for the log loss. For other losses, it is the threshold of the loss, estimated from
+        training and out-of-fold scores. If `loss` has no threshold, `threshold_` is set such that
+        predicted positives have the same total weight as the actual positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -263,8 +264,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         """Return the positions of the n samples with the highest scores, best first (two classes).
 
         With `groups`, return n samples of each group, all sorted by score. If a group has fewer
-        samples, return all of them, with a warning. Tied samples are in the order of X.
-        ``X.iloc[index]`` selects these samples of a frame.
+        samples, return all of them, with a warning. Tied samples are in the order of X. For a data
+        frame, ``X.iloc[clf.predict_top(X, n)]`` selects these samples.
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
@@ -390,7 +391,6 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self._finish_out_of_fold(data, rows, index, held_out, fresh)
 
     def _finish_out_of_fold(self, data, rows, index, held_out, fresh):
-        """Set the attributes that depend on out-of-fold scores, if samples are held out."""
         task, known = self._task(), np.any(held_out, axis=0)
         scores = np.full((len(rows.y), task.n_outputs), np.nan)
         for booster, mask in zip(self.boosters_, held_out, strict=True):
@@ -407,7 +407,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             self.oob_score_ = quality(task, own, own_scores) if known.any() else np.nan
 
     def _hold_out(self, rows):
-        """Return a list of masks, one per member, of the samples that the member holds out."""
+        """Return one mask for each member: the samples that this member holds out."""
         if self.n_members == 1 and self.n_iter_no_change is None:
             return [np.zeros(len(rows.y), dtype=bool)]
         order = rows.order(0)
@@ -424,7 +424,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return [fold == m for m in range(self.n_members)]
 
     def _as_unseen(self, rows, held_out):
-        """Return training scores, corrected if samples are held out, and a mask of their rows."""
+        """Return two arrays: scores (see `scores_as_unseen`) and the mask of the scored samples."""
         held_out = np.column_stack(held_out)
         known = held_out.any(axis=1)
         if not known.any():
@@ -435,7 +435,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return scores[:, np.newaxis], known
 
     def _checked(self, X, y, sample_weight, groups):
-        """Return the samples of positive weight, and set attributes of columns and classes."""
+        """Return samples with a positive `sample_weight`. Set attributes of columns and classes."""
         takes = {"takes_tables": True, "takes_images": False}
         data = check_labelled(self, X, y, sample_weight, groups, reset=True, **takes)
         y, count, groups = data.y, data.weight, data.groups
@@ -478,7 +478,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         return scores.reshape(len(scores), -1)
 
     def _scored(self, X):
-        """Return the estimator in its present state, and raw scores (n_samples, n_outputs)."""
+        """Return two values: a snapshot of the estimator, and raw scores (n_samples, n_outputs)."""
         now = present(self)
         check_is_fitted(now)
         return now, now._raw(now.boosters_, in_memory(check_rows(now, X)))
@@ -490,7 +490,6 @@ def refuse_groups(groups, classes):
 
 
 def taken(rows, index):
-    """Return the samples that a mask or indices select, with X in memory."""
     rows = rows.take(index)
     return rows._replace(X=in_memory(rows.X))
 

@@ -43,7 +43,7 @@ _MANY_SAMPLES = 200
 
 
 class Trained(NamedTuple):
-    """A trained classifier and its calibration samples, with their indices (None means all)."""
+    """A trained classifier, its calibration samples, and their indices (None means all samples)."""
 
     estimator: Any
     X: Any
@@ -62,7 +62,6 @@ class Trained(NamedTuple):
 
 
 def _warn_of_order(X, y):
-    """Warn if X and y are pandas objects with the same index in different orders."""
     of_pandas = is_of(X, "pandas") and is_of(y, "pandas")
     if of_pandas and not X.index.equals(y.index) and {*X.index} == {*y.index}:
         warn("X and y have the same index in different orders; samples match by position")
@@ -103,8 +102,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probabilities of samples not used for training, one column per class in sorted order.
             For two classes, one number per sample is enough: any score of the positive class for
-            `BudgetClassifier`, or the probability of the second label for `SetClassifier`. Later,
-            pass scores of the same dtype: rounding can move a score across the threshold.
+            `BudgetClassifier`, or the probability of the second label for `SetClassifier`. Pass
+            scores of the same dtype to the methods of the returned estimator, because rounding can
+            move a score across the threshold.
         y : array-like of shape (n_samples,)
             True labels.
         classes : array-like of shape (n_classes,), default=None
@@ -204,7 +204,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _train_and_hold_out(self, X, y, fit_params, random, groups, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        If `calibrates` is False, train on all samples, and return one for a check of predictions.
+        If `calibrates` is False, train on all samples, and return one sample, to check predictions.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
@@ -241,7 +241,6 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         return Trained(estimator, take_rows(X, index), y[index], y[train], index)
 
     def _replace_fitted(self, estimator, **fitted):
-        """Replace all fitted attributes of an earlier `fit`, and return self."""
         columns = ("n_features_in_", "feature_names_in_")
         fitted |= {name: getattr(estimator, name) for name in columns if hasattr(estimator, name)}
         assign(self, {"estimator_": estimator, **fitted})
@@ -269,7 +268,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
 
 
 def take_params(params, index, n_samples):
-    """Return a dict of fit parameters. Arrays with one entry per sample keep only rows `index`."""
+    """Return the fit parameters. Arrays with one entry per sample keep only the entries `index`."""
 
     def belongs(name, value):
         if re.search("(^|_)eval_|_val$", name):  # samples for early stopping

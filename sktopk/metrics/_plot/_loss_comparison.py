@@ -24,7 +24,7 @@ class LossComparisonDisplay(Display):
     r"""Plot the score differences between losses and a baseline, with confidence intervals.
 
     In run j of J (a fold or a random split), :math:`d_j` is the score of a loss minus the score of
-    the baseline. The interval of a corrected t-test is
+    the baseline. The interval of a corrected t-test for the mean difference :math:`\bar d` is
 
     .. math::
         \bar d \pm t_{J - 1} \sqrt{\left(\frac{1}{J} + \frac{\rho}{1 - \rho}\right) S^2},
@@ -104,8 +104,8 @@ class LossComparisonDisplay(Display):
         scores : dict of str to array-like of shape (n_runs,)
             Finite scores of each loss (the key) in the same runs; larger is better. n_runs >= 2.
         overlap : float
-            Estimated correlation of two runs. Nadeau and Bengio use the share of samples in a test
-            set: 0.2 for five folds, or the `test_size` of random splits.
+            Estimated correlation between the differences of two runs. Nadeau and Bengio use the
+            share of samples in a test set: 0.2 for five folds, or `test_size` of random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
             `ax` and `kwargs` go to `plot`. The others are parameters of `LossComparisonDisplay`.
 
