@@ -148,7 +148,7 @@ def evenly(rows, fold, generator):
 class ShuffledBatches:
     """Shuffled minibatches of sample indices, each with about the same share of every fold.
 
-    A single remaining sample joins the last minibatch: batch normalization needs two samples.
+    If one sample remains, it joins the last minibatch, because batch normalization needs two.
     """
 
     def __init__(self, n_samples, batch_size, generator, fold=None):
@@ -166,9 +166,9 @@ class ShuffledBatches:
 class GroupBatches:
     """Shuffled minibatches of whole groups. Groups larger than `batch_size` are cut into parts.
 
-    A minibatch has either whole groups, or one part each of up to `n_joined` large groups.
-    `n_joined` is at most 10, and less if a part would have under ``2 * min_positives`` samples.
-    `n_parts` is an array: 1 for a whole group, 0 for an empty group, else the number of parts.
+    A minibatch has either whole groups, or parts of at most `n_joined` groups that were cut.
+    `n_joined` is at most 10. It is smaller if parts would have under ``2 * min_positives`` samples.
+    The array `n_parts` has the number of parts of each group (1: not cut, 0: empty).
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):

@@ -1,7 +1,7 @@
 """Checked samples: parts of X, folds that networks hold out, and groups.
 
-Folds depend only on the lexicographic order of the distinct samples. They stay the same if columns
-are multiplied by positive numbers, or if samples are shuffled, repeated or made sparse.
+The fold of a sample does not change if samples are shuffled or repeated, if X is made sparse, or if
+columns are multiplied by positive numbers. (Exception: all columns are categorical or boolean.)
 """
 
 import math
@@ -23,28 +23,23 @@ LEAST_OF_BOTH = 0.1  # rankers warn if the share of groups with both classes is 
 
 
 class Samples(NamedTuple):
-    """Checked samples, labels, weights and group indices (None without groups).
-
-    `target` has class indices or, for rankings, 1 for positives. `count` has sample weights without
-    `class_weight`. If samples of weight 0 were dropped, `present` is the mask of the other samples.
-    `coded` is None or the table with categories as integers. Folds are computed from `coded`: in X,
-    target statistics can make equal samples different. `only_cells` means that all columns are
-    categorical or boolean. `ordered` is None or the stored result of `order`.
-    """
+    """Checked samples, labels, weights and group indices (None without groups)."""
 
     X: object
     y: np.ndarray
     weight: np.ndarray
     groups: np.ndarray | None = None
-    target: np.ndarray | None = None
-    count: np.ndarray | None = None
-    present: np.ndarray | None = None
+    target: np.ndarray | None = None  # class indices; for rankings 1 for positives, else 0
+    count: np.ndarray | None = None  # sample weights, not multiplied by `class_weight`
+    present: np.ndarray | None = None  # mask of samples of weight > 0, if others were dropped
+    # The table with categories as integers. Folds are computed from this table, not from X, because
+    # X can have target statistics, which may be different for equal samples.
     coded: np.ndarray | None = None
-    only_cells: bool = False
-    ordered: np.ndarray | None = None
+    only_cells: bool = False  # whether all columns are categorical or boolean
+    ordered: np.ndarray | None = None  # stored result of `order`
 
     def order(self, seed):
-        """Return the stored order, or a random integer per sample (see `shuffled_order`)."""
+        """Return an integer per sample. Samples with equal integers get the same fold."""
         if self.ordered is not None:
             return self.ordered
         if self.only_cells and self.groups is None:
@@ -53,14 +48,13 @@ class Samples(NamedTuple):
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
     def as_given(self, values, index):
-        """Return an array for all samples that the user passed: `values` at `index`, else NaN."""
+        """Return `values` of the samples `index`, and NaN for all other samples that `fit` got."""
         present = np.ones(len(self.y), bool) if self.present is None else self.present
         of_all = np.full((len(present), *values.shape[1:]), np.nan, values.dtype)
         of_all[np.flatnonzero(present)[index]] = values
         return of_all
 
     def take(self, mask):
-        """Return the samples that a mask or indices select."""
         names = "y", "weight", "groups", "target", "count", "coded"
         parts = {k: each[mask] for k in names if (each := getattr(self, k)) is not None}
         return self._replace(X=take(self.X, mask), present=None, ordered=None, **parts)
@@ -97,24 +91,25 @@ class SomeRows(LazyRows):
 
 
 class HeldOut(SomeRows):
-    """Held-out samples sorted by fold. `parts` has (slice of samples, network indices) per fold."""
+    """Held-out samples, sorted by fold."""
 
     def __init__(self, X, folds):
         order = np.argsort(folds.fold, kind="stable")
         super().__init__(X, order[folds.fold[order] >= 0])
         stop = np.cumsum(np.bincount(folds.fold[self.index], minlength=folds.n_folds)).tolist()
+        # For each fold: the slice of its samples, and the networks that hold out this fold.
         self.parts = [
             (slice(*ends), np.flatnonzero(folds.of_member == fold).tolist())
             for fold, ends in enumerate(pairwise([0, *stop]))
         ]
 
     def part(self, own):
-        """Return the held-out samples at the positions `own`, a slice."""
+        """Return the held-out samples in the slice `own`."""
         return SomeRows(self.table, self.index[own])
 
 
 def chunks(n_samples, width, size=BLOCK):
-    """Yield slices of rows. A slice has about `size` numbers, and a row has `width` numbers."""
+    """Yield slices of rows for chunks of about `size` numbers. A row has `width` numbers."""
     n_rows = max(1, size // max(1, width))
     for start in range(0, n_samples, n_rows):
         yield slice(start, start + n_rows)
@@ -144,7 +139,7 @@ def is_memory_map(X):
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return random integers, equal within a group or, without groups, for equal samples."""
+    """Return a random integer per sample. Equal samples, or all samples of a group, share it."""
     rank = sample_ranks(X)
     order = np.random.RandomState(seed).permutation(rank.max() + 1)[rank]
     if groups is None:
@@ -188,14 +183,13 @@ def sample_ranks(X):
 
 
 def _dense_keys(X, index, start):
-    """Return a chunk of columns of the samples `index`, and the index of the next column."""
     # Start with one column. If all its values are distinct, the other columns are not needed.
     stop = min(start + max(1, min(start, BLOCK // len(index))), X.shape[1])
     return list(X[index, start:stop].T), stop
 
 
 def _lazy_keys(X, index, start):
-    """Return the same as `_dense_keys`, in larger chunks, because each call reads all samples."""
+    # Use larger chunks than `_dense_keys`, because each call reads all samples.
     n_columns = math.prod(X.shape[1:])
     stop = min(start + max(1, LAZY_BLOCK // len(index)), n_columns)
     keys = np.empty((len(index), stop - start), X.dtype)
@@ -209,7 +203,7 @@ def _lazy_keys(X, index, start):
 
 
 def _sparse_keys(X, index, number):
-    """Return sort keys of nonzero entry `number` of each sample, and the next number."""
+    # Compare the nonzero entries of the samples one after another: first columns, then values.
     place = X.indptr[index].astype(np.intp) + number
     there = place < X.indptr[index + 1]
     if not there.any():
@@ -233,7 +227,8 @@ def _canonical(X):
 def deal(order, target, n_folds):
     """Return the stratified fold of each sample. Samples with equal `order` get the same fold.
 
-    If a class would be in one fold only, its samples and their copies get fold -1: not held out.
+    If all samples of a class would be in one fold, these samples and their copies get fold -1, and
+    no network holds them out. Otherwise, a network would train without this class.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.divmod(np.unique(target * len(distinct) + index), len(distinct))
@@ -276,7 +271,6 @@ class Folds:
         return self.fold == self.of_member[:, np.newaxis]
 
     def take(self, mask):
-        """Return the folds of the samples where `mask` is true."""
         return replace(self, fold=self.fold[mask], order=self.order[mask])
 
 
@@ -284,7 +278,8 @@ def calibration_rows(y, fraction, random, groups=None):
     """Return a Boolean mask that selects calibration samples at random, stratified by class.
 
     At least one sample of each class is not selected. Apart from that, all samples are equally
-    likely. With `groups`, whole groups are selected, stratified by their class that is rarest in y.
+    likely. With `groups`, whole groups are selected. If a group has several classes, it is
+    assigned to the class that is rarest in y.
     """
     if groups is not None:
         return _calibration_rows_of_groups(y, groups, fraction, random)
@@ -334,7 +329,7 @@ def encode_groups(groups, n_samples):
 
 
 def present_groups(groups, weight):
-    """Return the group index of each sample, -1 if its weight is 0."""
+    """Return the group index of each sample, or -1 for a sample of weight 0."""
     code, present = encode_groups(groups, len(weight)), weight > 0
     if not present.all():
         code[present] = encode_groups(code[present], np.count_nonzero(present))
@@ -343,12 +338,12 @@ def present_groups(groups, weight):
 
 
 def several_groups(code):
-    """Return the group indices, or None for a single group."""
+    """Return `code`, or None if all samples are in a single group."""
     return code if code is not None and (code > 0).any() else None
 
 
 def check_groups_of_both(target, groups):
-    """Raise an error if no group of a ranking has both classes, and warn if few have."""
+    """Raise an error if no group has both classes. Warn if only few groups have both classes."""
     n_groups = len(np.unique(groups))
     n_both = len(np.intersect1d(groups[target == 0], groups[target == 1]))
     which = f"{n_both} of {n_groups} groups with both classes"

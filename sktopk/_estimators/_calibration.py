@@ -1,4 +1,4 @@
-"""Calibration of probabilities, and training scores corrected to resemble new scores."""
+"""Calibration of probabilities, and correction of training scores for overfitting."""
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -11,18 +11,17 @@ LEAST_UNSEEN = 3
 
 
 def fit_calibration(scores, target, weight):
-    """Return the slope and intercept that calibrate scores of all classes, or of class 1 only."""
     if scores.ndim == 2 and scores.shape[1] > 1:
         return fit_temperature(scores, target, weight)
     return fit_sigmoid(scores.ravel().astype(np.float64), target, weight)
 
 
 def fit_temperature(scores, target, weight):
-    """Return the slope 1 / T with the least cross-entropy of softmax(scores / T), and intercept 0.
+    """Return the slope 1 / T that minimizes the cross-entropy of softmax(scores / T), and 0.
 
-    The label of a sample has the target probability (n + 1) / (n + 2). The highest-scoring other
-    class has the rest. These targets keep the slope finite if no sample is misclassified. n is the
-    sum of the weights, divided by the mean weight if the mean is below 1.
+    The target probability is (n + 1) / (n + 2) for the label of a sample, and 1 / (n + 2) for the
+    other class with the highest score. These targets keep the slope finite if no sample is
+    misclassified. n is the sum of the weights, divided by the mean weight if this mean is below 1.
     """
     rows = np.flatnonzero(weight)  # 0 * inf would be NaN
     scores, target, weight = scores[rows], target[rows], weight[rows]
@@ -55,8 +54,8 @@ def fit_sigmoid(scores, target, weight):
     """Return slope and intercept of Platt's sigmoid.
 
     The targets (n_pos + 1) / (n_pos + 2) of positives and 1 / (n_neg + 2) of negatives keep the
-    slope finite if the classes are separable. n_pos and n_neg are the sums of the weights of the
-    classes. If the mean weight is below 1, both are divided by it.
+    slope finite if the classes are separable. n_pos and n_neg are the sums of the sample weights of
+    positives and negatives. If the mean weight is below 1, both sums are divided by this mean.
     """
     # Import this class only if it is needed: the import takes a tenth of a second.
     from sklearn.linear_model import LogisticRegression
@@ -104,10 +103,10 @@ def scores_as_unseen(scores, unseen, target, weight):
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).
 
-    The change of s is linear in p between the ranks of held-out samples, and constant outside.
-    The result for a sample is the mean over all members. For a class with too few different
-    held-out scores, the result is the mean over the members that held out the sample. `unseen` is
-    True for these members in the row of the sample.
+    The correction is interpolated linearly between the ranks of held-out samples. The returned
+    score of a sample is the mean over all members. If a class has too few different held-out
+    scores, its scores are not corrected. The returned score of a sample is then the mean over the
+    members that held out the sample. `unseen[i, m]` is True if member m held out sample i.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):
@@ -131,7 +130,7 @@ def _rounded(scores):
 
 
 def _shift(seen, weight, other, other_weight):
-    """Return, for each score in `seen`, the difference to the score of equal rank in `other`."""
+    """Return what to add to each score in `seen` to get the score of equal rank in `other`."""
     values, ranks = _mid_ranks(seen, weight)
     others, other_ranks = _mid_ranks(other, other_weight)
     shift = others - np.interp(other_ranks, ranks, values)
@@ -140,7 +139,7 @@ def _shift(seen, weight, other, other_weight):
 
 
 def _mid_ranks(scores, weight):
-    """Return the distinct scores and their mid-ranks, as shares of the total weight."""
+    """Return two arrays: distinct scores, and their mid-ranks as shares of the total weight."""
     values, place = np.unique(_rounded(scores[weight > 0]), return_inverse=True)
     mass = np.bincount(place, weight[weight > 0])
     return values, (mass.cumsum() - mass / 2) / mass.sum()

@@ -1,4 +1,4 @@
-"""Steps of `fit` before and during the training. They set attributes of a new estimator."""
+"""Steps of `fit`: check the data, build the network, and train it."""
 
 import copy
 
@@ -46,7 +46,7 @@ HELD_OUT_FOLDS = 10  # number of folds for a single network, which holds out the
 
 
 def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
-    """Return the checked samples, and set the attributes of columns, classes and the task."""
+    """Return the checked samples. Set the attributes of columns, classes and the task."""
     resumed = hasattr(clf, "net_")
     data = check_labelled(
         clf, X, y, sample_weight, groups,
@@ -107,7 +107,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
 
 
 def columns_with_missing(X):
-    """Return indices of columns with at least one NaN, and of columns with at least one number."""
+    """Return two index arrays: columns with at least one NaN, and columns with any number."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
@@ -169,7 +169,7 @@ def n_networks(estimator):
 
 
 def hold_out(clf, data, seed):
-    """Return (train, held_out, folds). `held_out` is None for several networks, `folds` for one."""
+    """Return (train, held_out, folds). One network uses `held_out`; several use `folds`."""
     order, target = data.order(seed), data.target
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
@@ -272,7 +272,7 @@ def are_probabilities(scores):
 
 
 def check_device(device):
-    """Return a torch.device. "auto" means the first GPU except mps, or else the CPU."""
+    """Return a torch.device. "auto" means a GPU if torch finds one (other than mps), else CPU."""
     if isinstance(device, str) and device == "auto":
         found = torch.accelerator.is_available() and torch.accelerator.current_accelerator()
         return found if found and found.type != "mps" else torch.device("cpu")
@@ -292,7 +292,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Train the net. Return the KeyboardInterrupt that ended it or None, and the `Totals`."""
+    """Train the network. Return two values: the user's interrupt or None, and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     batches = make_batches(
@@ -330,17 +330,17 @@ def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=Fa
 
 
 def plain_row(row):
-    """Return a dict with the history of an epoch. Values per step become arrays."""
+    """Return the history of an epoch as a dict. Values of minibatches become arrays."""
     steps = {k: np.array(v) for k, v in row["batches"][0].items() if isinstance(v, list)}
     values = {name: value for name, value in row.items() if name != "batches"}
     return steps | {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
 
 
 def values_of(task, unseen, folds, totals, rows):
-    """Return the function `values` of :class:`Validation` for held-out samples.
+    """Return a function `values(net)` for :class:`Validation` that scores held-out samples.
 
-    If the training samples `rows` are encoded already, each fold is read from `rows`. To save time,
-    the loss is computed only if `totals` is not None.
+    If the training samples `rows` are already encoded, this function reads the held-out samples
+    from `rows`. To save time, it computes the loss only if `totals` is not None.
     """
     order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
     cluster = np.unique(order, return_inverse=True)[1]
@@ -374,7 +374,7 @@ def in_dtype_of(X, scores):
 
 
 def finite(scores, name="X"):
-    """Return `scores`. Raise an error if a row has NaN or infinity, or only negative infinity."""
+    """Return `scores`. Raise an error if a row has NaN or +infinity, or only -infinity."""
     if not np.isfinite(scores.max(axis=1)).all():
         raise ValueError(
             f"The network returns NaN or infinity: {name} has values too large for its dtype, or a "

@@ -41,12 +41,12 @@ class RankingClassifier(BaseNetClassifier):
         Label of the positives. None means 1 or True if the other label is 0, -1 or False.
         Otherwise, None chooses one of the labels, with a warning: set `pos_label` instead.
     log_loss_share : float, default=0.8
-        Weight of cross-entropy in the training loss, in [0, 1]. The classifier's own loss has the
-        rest. With 0, as in the references, scores can be nearly equal if the classes overlap.
+        Weight of cross-entropy in the training loss, in [0, 1]. The classifier's own loss gets the
+        rest. The references use 0, but scores can then be nearly equal if the classes overlap.
     calibration : "sigmoid" or None, default="sigmoid"
-        Calibration of `predict_proba` on held-out samples: "sigmoid" is a sigmoid of the score
-        (Platt). With None, `predict_proba` needs ``log_loss_share > 0``. If both `calibration` and
-        `n_iter_no_change` are None, no samples are held out.
+        Calibration of `predict_proba`. "sigmoid" fits a sigmoid of the score to held-out samples
+        (Platt scaling). With None, `predict_proba` needs ``log_loss_share > 0``. If both
+        `calibration` and `n_iter_no_change` are None, no samples are held out.
     module : callable, default=TabularMLP
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
@@ -57,7 +57,8 @@ class RankingClassifier(BaseNetClassifier):
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
         Parameters for the loss only: ``{"fpr": 0.05}`` changes the `fpr` of the loss, but not of
-        `score` and `threshold_`. Searches over ``loss__fpr`` compare all candidates by one metric.
+        `score` and `threshold_`. In a search, ``loss__fpr`` sets this key, so that all candidates
+        are compared by the same metric.
     learning_rate : float, default=0.01
         Largest learning rate. The rate increases linearly during the first tenth of the steps, then
         decreases along a half cosine. A skorch LRScheduler in `callbacks` replaces this schedule.
@@ -79,7 +80,7 @@ class RankingClassifier(BaseNetClassifier):
         One dict per epoch: `train_loss`, `dur` (seconds) and values of callbacks. If the loss has a
         threshold, the array `threshold` has its value in each minibatch. `valid_score` is the area
         under the ROC curve of held-out samples, with log(false-positive rate) as x axis.
-        `valid_loss`, the loss of held-out samples, needs `X_val`, `callbacks` or a single network.
+        `valid_loss`, the held-out loss, exists only with `X_val`, `callbacks` or a single network.
 
     Examples
     --------
@@ -122,8 +123,8 @@ class RankingClassifier(BaseNetClassifier):
             Parameters of :meth:`TopKClassifier.fit`: training samples with their labels and
             weights, validation samples with their labels, and a file that stores the progress.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day. Each group has its own threshold; `threshold_` is
-            the median. An integer `k` is a rank within a group. Networks hold out whole groups.
+            Group of each sample, such as its day. Each group has its own threshold. `threshold_` is
+            their median. An integer `k` is a rank within a group. Networks hold out whole groups.
 
         Returns
         -------
@@ -132,7 +133,7 @@ class RankingClassifier(BaseNetClassifier):
         Raises
         ------
         ValueError, TypeError
-            See :meth:`TopKClassifier.fit`. TypeError also for groups if the loss takes none.
+            See :meth:`TopKClassifier.fit`. TypeError also if the loss does not support `groups`.
         """
         return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 
@@ -147,8 +148,8 @@ class RankingClassifier(BaseNetClassifier):
         """Train for one epoch on a part of the data, at a constant learning rate.
 
         Each call computes `threshold_` from its own samples. Without groups, an integer `k` is a
-        rank among the samples of all calls so far, where repeated samples count again. A call with
-        a tenth of these samples uses the rank k / 10.
+        rank among the samples of all calls so far. A sample that was passed twice counts twice. If
+        a call has a tenth of all these samples, it uses the rank k / 10.
 
         Parameters
         ----------
@@ -167,9 +168,10 @@ class RankingClassifier(BaseNetClassifier):
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the score of each sample minus `threshold_`, an array of shape (n_samples,).
 
-        The larger the result, the likelier is the label ``classes_[1]``. If this label is positive,
-        results above 0 are predicted as positive. If ``classes_[0]`` is positive, results are
-        negated, and results below 0 are predicted as positive. X has the formats of `fit`.
+        Larger results mean that the label ``classes_[1]`` is more likely. If ``classes_[1]`` is the
+        positive label, results above 0 are predicted as positive. If ``classes_[0]`` is the
+        positive label, the result is `threshold_` minus the score, and results below 0 are
+        predicted as positive. X has the formats of `fit`.
         """
         return super().decision_function(X)
 
@@ -197,7 +199,7 @@ class RankingClassifier(BaseNetClassifier):
         Returns
         -------
         index : ndarray of shape (n_top,)
-            Positions by decreasing score, not by group. Tied samples are in the order of X.
+            Positions, sorted by decreasing score, not by group. Tied samples are in the order of X.
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
@@ -210,8 +212,8 @@ class RankingClassifier(BaseNetClassifier):
     ) -> float:
         """Return the metric of this classifier (see the docstring of the class).
 
-        In a search over a parameter of this metric, such as `fpr` or `k`, candidates would have
-        different metrics. Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
+        A search over a parameter of this metric, such as `fpr` or `k`, changes the metric between
+        candidates. Search over ``loss__fpr`` or ``loss__k`` instead, or pass `scoring`.
 
         Parameters
         ----------
@@ -241,7 +243,7 @@ class RankingClassifier(BaseNetClassifier):
     _min_positives = 5
 
     def _trained(self):
-        """Return this estimator, or a copy that has the values in `loss_params` as parameters."""
+        """Return a copy with the parameters in `loss_params`, or self if there are none."""
         if not self.loss_params:
             return self
         params = self.get_params(deep=False) | self.loss_params | {"loss_params": None}
@@ -303,12 +305,13 @@ class TopClassifier(RankingClassifier):
     Parameters
     ----------
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
-        Loss l(z) of a score on the wrong side of the threshold by z. "quadratic" is
-        max(0, 1 + z)^2 as in [1]_, "hinge" is max(0, 1 + z), and "logistic" is log2(1 + exp z).
+        Loss l(z) of a sample. z is the distance of its score to the threshold: z > 0 on the wrong
+        side, z < 0 on the right side. "quadratic" is max(0, 1 + z)^2 as in [1]_, "hinge" is
+        max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
         Number of hard examples that each network keeps from earlier minibatches to estimate the
-        threshold. They are the samples with the highest scores. If only positives determine the
-        threshold, they are the positives with the lowest scores. 0 keeps none.
+        threshold. They have the highest scores among the samples that determine the threshold. If
+        only positives determine it, the positives with the lowest scores are kept. 0 keeps none.
 
     References
     ----------
@@ -335,7 +338,7 @@ class TopClassifier(RankingClassifier):
         return task
 
     def _total(self, of):
-        """Return the total weight so far of the samples `of`: negatives, positives or all."""
+        """Return the total weight of all negatives, positives or samples in all calls so far."""
         total, positive = self._class_total_, self.classes_ == self.pos_label_
         parts = {"negatives": total[~positive], "positives": total[positive], "all": total}
         return float(parts[of].sum())
@@ -353,7 +356,7 @@ class TopClassifier(RankingClassifier):
                 warn(f"{name}={k} must be smaller than the largest group ({largest} samples)")
 
     def _cut(self, scores, positive, weight):
-        """Return the lowest score that is predicted as positive, from float64 tensors."""
+        """Return the lowest score that is predicted as positive."""
         threshold = self._threshold()
         if isinstance(threshold, _Ranked) and threshold.k and not hasattr(self, "n_groups_"):
             # k is a rank in the whole training set. For a part of this set, reduce k in proportion.
@@ -364,7 +367,7 @@ class TopClassifier(RankingClassifier):
 
 
 def cuts(scores, positive, weight):
-    """Return distinct scores s, and the weights of positives and of all samples at or above s."""
+    """Return three tensors: distinct scores s, weight of positives >= s, weight of samples >= s."""
     order = scores.argsort(descending=True, stable=True)
     scores, own = scores[order], weight[order]
     found, selected = (own * positive[order]).cumsum(0), own.cumsum(0)

@@ -50,12 +50,11 @@ def csr_tensor(X):
 class Rows:
     """Samples of X as tensors, indexed by a slice or a tensor of sample indices.
 
-    X is not modified. Samples of sparse matrices and read-only memory maps are copied when indexed.
-
-    With `resident`, X is copied to `device` once, if X is a dense array in memory that fits in
-    `RESIDENT_SHARE` of the device's free memory. With `sparse`, samples of a CSR matrix are
-    `SparseRows` if these are faster. `loading` has the arguments of torch's DataLoader, with which
-    `read` reads a Dataset. `encoded` says that X is the output of the network's encoder.
+    X is not modified. With `resident`, the constructor copies X to `device`. Exceptions are sparse
+    matrices, memory maps, Datasets, and arrays that need more than the share `RESIDENT_SHARE` of
+    the device's free memory. With `sparse`, samples of a CSR matrix are `SparseRows` if these are
+    faster. `loading` has the arguments of the DataLoader with which `read` reads a Dataset.
+    `encoded` says that X is the output of the network's encoder.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class Rows:
         return self._moved(torch.from_numpy(rows))
 
     def read(self, parts):
-        """Yield the samples of each part. Worker processes read a Dataset ahead."""
+        """Yield the samples of each part. Worker processes can read a Dataset in advance."""
         if not self.loading:
             return (self[part] for part in parts)
         index = [part if isinstance(part, slice) else part.numpy() for part in parts]
@@ -139,12 +138,14 @@ class Batch:
 class MiniBatches:
     """Iterable over the minibatches of an epoch, see `Batch`.
 
-    A GPU gets the sample indices at the start of an epoch. Samples in main memory are copied while
-    it computes the previous minibatch, except hard examples, which are known only afterwards.
+    A GPU gets all sample indices at the start of an epoch. Samples in main memory are copied while
+    the GPU computes the previous minibatch. This computation determines the hard examples, so they
+    are copied later.
 
     `holds_out` is None or a mask (n_members, n_samples): True for samples that a network does not
     draw. So networks can draw different numbers of samples. If the smallest number is at least
-    `least_drawn` times the largest, all draw the smallest. `hard` has indices of hard examples.
+    `least_drawn` times the largest, all networks draw the smallest number. `hard` has the indices
+    of the hard examples.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class MiniBatches:
         return (self.batch(*fetched) for fetched in self.fetched())
 
     def _drawn(self, index):
-        """Return the positions in a minibatch that each network draws, and how many it draws."""
+        """Return two values: positions of samples that each network draws, and their numbers."""
         if self.holds_out is None:
             return None, [len(index)] * self.n_members
         left_out = self.holds_out.take(index.numpy(), axis=1)
@@ -174,10 +175,7 @@ class MiniBatches:
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
     def fetched(self):
-        """Yield for each minibatch its sample indices, the two results of `_drawn`, and samples.
-
-        The samples are None if they need not be read ahead. `batch` then reads them.
-        """
+        """Yield the arguments of `batch`. x is None if `batch` should read the samples."""
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:
@@ -193,7 +191,7 @@ class MiniBatches:
         return zip(moved, own, lengths, ahead, strict=True)
 
     def batch(self, index, own, lengths, x):
-        """Return the `Batch` of an item of `fetched`."""
+        """Return a `Batch`. `own` and `lengths` are the results of `_drawn`, x has the samples."""
         device, hard, h, n = self.target.device, self.hard, self.hard.shape[1], len(index)
         n_fresh, repeated = n if own is None else own.shape[1], None
         every = torch.cat([index, hard.flatten()])
@@ -238,7 +236,7 @@ class MiniBatches:
         self.hard = hard.to(self.target.device)
 
     def keep(self, rows, members, positions):
-        """Store the hard examples of some networks, which join the next minibatch."""
+        """Store hard examples of the networks `members`, to add them to the next minibatch."""
         found = rows.gather(1, positions)
         if self.hard.shape[1] != found.shape[1]:
             self.hard = rows.new_zeros(self.n_members, found.shape[1])
@@ -291,7 +289,7 @@ class Groups:
         self._share = torch.from_numpy(has_class * len(batches) / (n_lists * n_parts)).to(device)
 
     def lists(self, members, rows, length):
-        """Return the `Lists` (groups of a minibatch) for the first `length` samples per network."""
+        """Return the groups among the first `length` samples of each network, as `Lists`."""
         rows = rows[members][:, :length]
         n_groups, member = len(self._totals.unit), torch.arange(len(rows), device=rows.device)
         code = self.codes[rows] + n_groups * member.unsqueeze(1)
@@ -314,8 +312,8 @@ def make_batches(
     """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
 
     `target` has class indices. `min_positives` is the smallest number of samples of class 1 per
-    minibatch, or None. `seen` is None, or the weight of each class and the number of samples in all
-    calls of `partial_fit`, which the loss then uses instead of the totals of this call.
+    minibatch, or None. `seen` is None in `fit`. In `partial_fit`, `seen` has the weight of each
+    class and the number of samples in all calls so far, which the loss uses as totals.
     """
     n_samples, device = len(target), rows.device
     of_groups, least_drawn, holds_out, fold = None, LEAST_DRAWN, None, None
@@ -357,10 +355,10 @@ def make_batches(
 
 
 def totals_of(place, weight, shape, device, drawn=None, seen=None):
-    """Return sums and means of the sample weights (`Totals`), one for each part of the samples.
+    """Return sums and means of the sample weights in each part of the samples, as `Totals`.
 
-    ``place[i]`` is ``part * n_classes + class`` of sample i. `shape` is (n_parts, n_classes).
-    With a mask `drawn` (n_members, n_parts), there is one per network, for the parts it draws.
+    ``place[i]`` is ``part * n_classes + class`` of sample i. `shape` is (n_parts, n_classes). With
+    a mask `drawn` (n_members, n_parts), sums and means are per network, over the parts it draws.
     """
     values = weight > 0, weight, None  # numbers of weights > 0, sums, numbers of samples
     count, weight_of, n = (np.bincount(place, w, math.prod(shape)).reshape(shape) for w in values)

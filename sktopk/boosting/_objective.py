@@ -38,13 +38,13 @@ def objective(
     where L is the `loss` of the scores s, and h_L is its `hessian`. The log loss has the gradient
     g', the Hessian h' and the weight a, which is `log_loss_share`. L ranks only samples near its
     threshold, and the log loss ranks all others. If L corrects for class frequencies, the log loss
-    does, too. The factor c scales L to the gradient size of the log loss. If a < 1, h is at least
-    ``0.001 * mean(h) * w / mean(w)``, where w is the sample weight.
+    does, too. The factor c makes the gradient of L as large as the gradient of the log loss. If
+    a < 1, h is at least ``0.001 * mean(h) * w / mean(w)``, where w is the sample weight.
 
-    LightGBM starts from scores of 0: fit with ``init_score=np.full(len(y), initial_score(y))``, and
-    add ``initial_score(y)`` to predictions. With several classes, pass ``np.tile(initial_score(y),
-    (len(y), 1))``. If L corrects for class frequencies, pass no `init_score`. CatBoost cannot use
-    the objective, because it passes chunks of the samples, but L needs all samples.
+    LightGBM starts from scores of 0. For a better start, fit with ``init_score=np.full(len(y),
+    initial_score(y))``, and add ``initial_score(y)`` to predictions. With several classes, pass
+    ``np.tile(initial_score(y), (len(y), 1))``. If L corrects for class frequencies, pass no
+    `init_score`. CatBoost cannot use the objective, because L needs all samples in one call.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def objective(
     log_loss_share : float, default=0.6
         Weight a of the log loss, in [0, 1]. The loss L has the weight 1 - a.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Formula for h_L, the second derivatives of L for boosting. "gradient" is
+        Formula for h_L, which replaces the second derivatives of L. "gradient" is
         :math:`|\partial_i L|`. "curvature" is :math:`|\sum_j \partial_i \partial_j L \,
         \mathrm{sign}(\partial_j L)|`. "auto" is "gradient" if the second derivatives are 0 or not
         available, and "curvature" otherwise.
@@ -87,7 +87,7 @@ def objective(
 
 
 class Objective:
-    """Objective returned by `objective`."""
+    """Callable object that `objective` returns."""
 
     def __init__(self, loss, log_loss_share, hessian, loss_params):
         self.loss, self.log_loss_share = loss, log_loss_share
@@ -187,7 +187,7 @@ class Objective:
 
 
 def _curvature(value, scores):
-    """Return gradient and "curvature" Hessian: None if undefined, or for a Hessian of zeros."""
+    """Return the gradient and the "curvature" Hessian. Each is None if it is not available."""
     found = curvature = None
     try:
         (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
@@ -198,6 +198,7 @@ def _curvature(value, scores):
     except RuntimeError as error:
         if not re.search("differentiated once|not implemented", str(error)):
             raise
+    # A Hessian of zeros is also replaced by None.
     return found, curvature.abs() if curvature is not None and curvature.any() else None
 
 
@@ -251,7 +252,8 @@ def initial_score(
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
         s_c = \log n_c - \frac{1}{K} \sum_{b=1}^K \log n_b
 
-    where n_c is the total weight of class c. The first formula is for two classes.
+    The first formula is for two classes, where n_+ and n_- are the total weights of the labels 1
+    and 0. The second formula is for K classes, where n_c is the total weight of class c.
 
     Parameters
     ----------
@@ -305,7 +307,7 @@ def _check_target(y_true, score):
 
 
 def _log_loss(target, score, weight):
-    """Return gradient and Hessian of the sum of log losses, the Hessian as in LightGBM."""
+    """Return gradient and Hessian of the summed log loss, with the formulas of LightGBM."""
     if score.ndim == 1:
         proba = expit(score)
         return weight * (proba - target), weight * proba * (1 - proba)

@@ -30,9 +30,9 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Returns
     -------
     path : str
-        Path of the file, in the format of :func:`skops.io.dump`. If the file has types that `load`
-        does not trust, such as a custom class, a warning shows the value of `trusted` for `load`.
-        Metadata requests (`set_fit_request`) are not saved, and a warning says so.
+        Path of the file. The file has the format of :func:`skops.io.dump`. If it has types that
+        `load` does not trust, such as a custom class, a warning shows the value of `trusted` for
+        `load`. Metadata requests (`set_fit_request`) are not saved, and a warning says so.
 
     Raises
     ------
@@ -79,8 +79,8 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
 def load(path: str | os.PathLike, trusted: Collection[str | type] = ()) -> Any:
     """Load an estimator from a file written by `dump`, without pickle.
 
-    Like :func:`skops.io.load`, this function executes no code of untrusted types. A small file
-    cannot use much memory or time. An untrusted file can still hold a model that predicts badly.
+    Like :func:`skops.io.load`, this function executes no code of untrusted types. Loading a small
+    file never needs much memory or time. But the model in an untrusted file can predict badly.
 
     Parameters
     ----------

@@ -18,13 +18,13 @@ def top_push_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute a surrogate of the share of positives below the largest score of a negative.
+    r"""Compute a surrogate of the share of positives below the highest-scoring negative.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = \max_{j : y_j = 0} s_j
 
-    The loss is TopPush [1]_ with the surrogate :math:`\ell`. :class:`sktopk.DeepTopPushClassifier`
-    adds the highest-scoring negative of the previous minibatch to each minibatch (Algorithm 3.1).
+    The loss is TopPush [1]_. The threshold t is the largest score of a negative, :math:`n_+` is the
+    number of positives, and :math:`\ell` is the `surrogate`.
 
     Examples
     --------
@@ -47,12 +47,12 @@ def top_push_k_loss(
     sample_weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Compute a surrogate of the share of positives below the k-th largest score of a negative.
+    r"""Compute a surrogate of the share of positives below the k-th highest-scoring negative.
 
     .. math::
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad t = s^-_{[k]}
 
-    The loss is TopPushK [1]_. At most k - 1 negatives are above the threshold.
+    The loss is TopPushK [1]_. The threshold t is the k-th largest score of a negative.
 
     Parameters
     ----------
@@ -87,7 +87,8 @@ def pat_mat_np_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s^-_{[j]}, \quad j = \max(1, \lceil n_- \tau \rceil)
 
-    The loss is Pat&Mat-NP [1]_. At the threshold t, the false-positive rate is about tau.
+    The loss is Pat&Mat-NP [1]_. The threshold t is the j-th largest score of a negative, at which
+    the false-positive rate is about tau.
 
     Parameters
     ----------
@@ -153,7 +154,8 @@ def pat_mat_loss(
         L = \frac{1}{n_+} \sum_{i : y_i = 1} \ell(t - s_i), \qquad
         t = s_{[j]}, \quad j = \max(1, \lceil n \tau \rceil)
 
-    The loss is Pat&Mat [1]_. A share of about tau of all scores is at or above the threshold t.
+    The loss is Pat&Mat [1]_. The threshold t is the j-th largest of all n scores. About a share tau
+    of the scores is at or above t.
 
     Parameters
     ----------

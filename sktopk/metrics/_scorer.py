@@ -93,7 +93,7 @@ class TopKScorer(Scorer):
 
 
 def label_ranks(estimator, X, y, sample_weight=None):
-    """Return the `LabelRanks` of labels y by a classifier's scores. Large X is scored in chunks."""
+    """Return the ranks of labels y in a classifier's scores. Large X is scored in chunks."""
     classes = getattr(estimator, "classes_", ())
     n_rows = max(1, _MOST_SCORES // max(1, len(classes)))
     if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
@@ -117,7 +117,7 @@ def no_classifier(estimator):
 
 
 def attribute_of(estimator, name):
-    """Return an attribute of a classifier, also inside a pipeline or search. None if missing."""
+    """Return an attribute of a classifier, even inside a pipeline or search. None if missing."""
     while estimator is not None and not hasattr(estimator, name):
         steps = getattr(estimator, "steps", None)
         inner = getattr(estimator, "best_estimator_", None)

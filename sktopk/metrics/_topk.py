@@ -30,8 +30,8 @@ def topk_accuracy_score(
         \frac{\sum_i w_i h_i}{\sum_i w_i},
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
-    where :math:`g_i` is the number of classes with a higher score than the label of sample i, and
-    :math:`m_i` is the number of classes with the same score as the label, including the label.
+    where :math:`w_i` is the sample weight, :math:`g_i` is the number of classes with a higher score
+    than the label, and :math:`m_i` is the number of classes with its score, label included.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def topk_accuracy_score(
     labels : array-like of shape (n_classes,), default=None
         Class of each score column, such as ``classes_``. None means the sorted classes in `y_true`.
     average : {"micro", "macro"}, default="micro"
-        "micro": mean over samples. "macro": mean over the classes of total weight > 0 [1]_.
+        "micro": mean over samples. "macro": mean accuracy of all classes of weight > 0 [1]_.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
         Value of a sample whose label is tied at rank k: 1 for "optimistic", 0 for "pessimistic".
         "expected" is the probability that a random order of the tied classes gives a hit.
@@ -153,7 +153,7 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """For each sample, how many classes score above its label, and how many score the same."""
+    """Number of classes that score above each sample's label, and number that score the same."""
 
     # Column of each sample's label. Labels without a column have codes from `n_classes` on.
     code: np.ndarray
@@ -215,7 +215,7 @@ class LabelRanks:
 
 
 def grouped_means(group, value, weight, n_groups):
-    """Return the weight and the mean value of each group. The mean is NaN if the weight is 0."""
+    """Return two arrays: the weight of each group, and its mean value (NaN if the weight is 0)."""
     total = np.bincount(group, weights=weight, minlength=n_groups)
     value_total = np.bincount(group, weights=value * weight, minlength=n_groups)
     return total, np.divide(value_total, total, out=np.full(len(total), np.nan), where=total > 0)
@@ -253,7 +253,7 @@ def _check_scores(y_score):
 
 
 def columns_of_labels(y_true, labels, shape, of="y_score"):
-    """Return each label's column in the array named `of`, or a number >= n_classes if unknown."""
+    """Return the score column of each label. Unknown labels have numbers >= n_classes."""
     y_true, (n_samples, n_classes) = check_true(y_true), shape
     _check_n_rows(len(y_true), n_samples, of)
     labels = _check_labels(labels, y_true, n_classes, of)

@@ -28,7 +28,7 @@ VALIDATION_SHARE = 0.25  # of the training samples, held out to select settings 
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
-    """Return (repeat, fold, seed, train, test, split) per fold. Equal splits share one `split`."""
+    """Return (repeat, fold, seed, train, test, split) per fold. Equal splits have equal `split`."""
     seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
         cv = list(cv)  # an iterator would be empty for the second seed
@@ -47,7 +47,7 @@ def make_splits(cv, n_seeds, random_state, X, y, groups):
 
 
 def _splitter(cv, seed, y, groups):
-    """Return the cross-validation splitter of one repetition. `seed` replaces a missing seed."""
+    """Return the cross-validation splitter of one repetition. It uses `seed` if cv has no seed."""
     if isinstance(cv, Integral):
         folds = StratifiedKFold if groups is None else StratifiedGroupKFold
         return folds(cv, shuffle=True, random_state=seed)
@@ -58,7 +58,7 @@ def _splitter(cv, seed, y, groups):
 
 
 def hold_out(y, random, groups=None):
-    """Return the indices of samples for fitting and of held-out samples, stratified by class."""
+    """Return two index arrays, stratified by class: samples for fitting, and held-out samples."""
     mask = calibration_rows(y, VALIDATION_SHARE, random, groups)
     if groups is not None and not mask.any():  # each chosen group is the only one of a class
         splitter = GroupShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=random)
@@ -89,7 +89,7 @@ class Run(NamedTuple):
 
 
 def do_run(run, rows, scorer):
-    """Select a setting. Return a dict of results, and the warnings of its final fit and score."""
+    """Select a setting, fit and score it. Return two values: a dict of results, and warnings."""
     params, validation_score, n_diverged = run.candidates[0], None, 0
     started = time.perf_counter()
     train, test = rows.take(run.train), rows.take(run.test)
@@ -128,7 +128,7 @@ def do_run(run, rows, scorer):
 
 
 def _fit_and_score(run, params, train, test, scorer):
-    """Return the score of a setting, the seconds for fit and score, and the warnings."""
+    """Return three values: score of a setting, seconds for fit and score, and warnings."""
     estimator = with_params(run.estimator, params, run.seed)
     started = time.perf_counter()
     with warnings.catch_warnings(record=True, action="always") as caught:

@@ -1,4 +1,4 @@
-"""Checks of the text of a LightGBM booster, and a new text from the checked values.
+"""Check the text of a LightGBM booster, and write a new text with only the checked values.
 
 LightGBM's parser does not check indices and lengths. Manipulated text could make the parser, or a
 later prediction, read outside of its memory or run forever.
@@ -81,7 +81,6 @@ def booster_from_text(lightgbm, text, n_features, n_classes, n_rounds):
 
 
 def _checked_tree(found, n_features):
-    """Return the fields of a tree as a dict of arrays."""
     n_leaves, n_cat = (int(_numbers(found, name, int, 1)[0]) for name in ("num_leaves", "num_cat"))
     _check(1 <= n_leaves <= MOST_LEAVES, f"num_leaves in [1, {MOST_LEAVES}]", n_leaves)
     _check(0 <= n_cat < n_leaves, "num_cat below num_leaves", n_cat)
@@ -103,7 +102,7 @@ def _checked_tree(found, n_features):
 
 
 def _check_nodes(tree, n_leaves, n_cat, n_features):
-    """Check that each node splits a column, and that a path from the root reaches every leaf."""
+    """Check that each node splits an existing column, and that the nodes form a single tree."""
     column, kind, threshold = (tree[k] for k in ("split_feature", "decision_type", "threshold"))
     _check(((column >= 0) & (column < n_features)).all(), f"{n_features} columns", column)
     _check(np.isin(kind, _DECISIONS).all(), "decision_type in [0, 11]", kind)
@@ -133,7 +132,7 @@ def _fields(text):
 
 
 def _numbers(found, name, kind, length, limit=2**31):
-    """Return a field of a tree as `length` numbers: integers below `limit`, or finite floats."""
+    """Return the `length` numbers in a field of a tree, after checks of their number and size."""
     words = found.get(name, "").split()
     _check(len(words) == length, f"{length} numbers {name}", len(words))
     try:

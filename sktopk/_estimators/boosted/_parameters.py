@@ -1,4 +1,4 @@
-"""Parameters of TopBoostClassifier: their checks, the loss in use, and its threshold."""
+"""Helpers of TopBoostClassifier: check its parameters, and find its loss and threshold."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ OF_TWO_CLASSES = {"top_mean", *(name for name, each in LOSSES.items() if each.of
 
 
 def loss_in_use(loss, k, loss_params, n_classes, rows):
-    """Return (loss, params, k_): loss and parameters for `objective`, and the k that is used."""
+    """Return (loss, params, k_): the loss and parameters of `objective`, and the k in use."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
     own = None if is_named and loss == "top_mean" else parameters_of(loss).get("k")
@@ -68,7 +68,7 @@ def loss_in_use(loss, k, loss_params, n_classes, rows):
 
 
 def cut_of(loss, params, rows, n_negatives, n_positives):
-    """Return the threshold function. Without groups, a share of samples replaces a rank k."""
+    """Return the function that computes the threshold of a loss."""
     n_all = float(n_negatives + n_positives)
     total = {"negatives": n_negatives, "positives": n_positives, "all": n_all}
     threshold = params.get("threshold")
@@ -81,6 +81,7 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
             threshold = KthLargest(of, k=int(share[name]))
         else:
             threshold = KthLargest(of, tau=min(1.0, float(share[name])))
+    # The threshold is computed from a part of the samples: replace the rank k by a share.
     if rows.groups is None and getattr(threshold, "k", None) is not None:
         share = min(1.0, threshold.k / float(total[threshold.of]))
         threshold = dataclasses.replace(threshold, k=None, tau=share)
@@ -88,7 +89,7 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
 
 
 def check_ranking(target, groups, n_members):
-    """Check that a group has both classes. Warn if a class has fewer than `n_members` samples."""
+    """Check that some group has both classes. Warn if a class has fewer samples than members."""
     if groups is not None:
         check_groups_of_both(target, groups)
     n_rarest = np.bincount(target, minlength=2).min()

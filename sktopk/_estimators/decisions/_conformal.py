@@ -57,10 +57,10 @@ class Conformity:
         return out
 
     def draw(self, X, n_samples, seed):
-        """Return for each sample a number u: a hash of sample and seed, or 1 if u is not used.
+        """Return for each sample a number u in [0, 1], a hash of the sample and the seed.
 
-        The hash is the same for all formats of X, for equal numbers in float32 and float64, for 0.0
-        and -0.0, and for None and NaN.
+        If the method does not use u, u is 1. The hash of a sample does not depend on the format of
+        X. It is the same for float32 and float64, for 0.0 and -0.0, and for None and NaN.
         """
         if self.method not in ("aps", "raps"):
             return np.ones(n_samples)
@@ -78,7 +78,7 @@ class Conformity:
         return out
 
     def sets(self, proba, u, threshold, max_size, empty):
-        """Return one array of class indices, set after set (best first), and each set's start."""
+        """Return two arrays: class indices of all sets (best first in a set), starts of sets."""
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
         per_row = np.ndim(threshold) == 2  # else `threshold` is a number, or one number per class
         for rows in chunks(*proba.shape):
@@ -90,7 +90,7 @@ class Conformity:
 
 
 def find_threshold(conformity, proba, u, code, coverage):
-    """Return the conformity threshold. `code` contains class indices; -1 for unknown labels."""
+    """Return the conformity threshold. `code` has class indices, or -1 for unknown labels."""
     if conformity.method == "topk":
         return -np.inf
     if conformity.method == "average_k":
@@ -120,7 +120,7 @@ def warn_of_unknown(code):
 
 
 def warn_of_single_samples(y, coverage, n_calibration):
-    """Warn if many classes have one sample: unseen classes will then make the coverage too low."""
+    """Warn if new samples probably have so many unseen classes that the coverage is too low."""
     # Estimate the share of samples with unseen classes by the share of samples that are the only
     # sample of their class (I. J. Good, Biometrika 40, 237-264, 1953).
     counts = np.unique(y, return_counts=True)[1]
@@ -194,12 +194,13 @@ def check_conditional_groups(groups, n_samples, conditional):
 
 
 def n_needed(coverage):
-    """Return the smallest number n of calibration samples with ceil((n + 1) coverage) <= n."""
+    """Return the smallest number of calibration samples that can guarantee the coverage."""
+    # This is the smallest n with ceil((n + 1) coverage) <= n.
     return math.ceil(round(1 / (1 - coverage), 6)) - 1
 
 
 def class_shares(given, trained, classes):
-    """Return class shares from `given`, else from training samples, else from calibration."""
+    """Return the share of each class: as given, or in training data, or in calibration data."""
     name = "prevalence"
     if given is None and trained.y_train is None and hasattr(trained.estimator, "class_count_"):
         given, name = trained.estimator.class_count_, "class_count_ of estimator"
@@ -225,7 +226,7 @@ def _ranking(proba):
 
 
 def _choose(conformity, threshold, max_size, empty):
-    """Return the class indices of all sets, best first, and the size of each set."""
+    """Return two arrays: class indices of all sets (best first in a set), and sizes of sets."""
     inside = conformity >= threshold
     if empty == "top1":
         without = np.flatnonzero(~inside.any(axis=1))

@@ -20,7 +20,7 @@ _PLACING_FRACTION = 0.2
 
 @dataclass(frozen=True)
 class _Constraint:
-    """A bound on a rate. `find_threshold` returns a threshold, and a warning or None."""
+    """A bound on a rate. `find_threshold` returns a threshold, and a warning (str) or None."""
 
     budget: float
     delta: float
@@ -33,7 +33,6 @@ class _Constraint:
         self._check(name, check_number, what, 0, 1, bounds="neither")
 
     def score(self, y, scores, n_samples, sample_weight):
-        """Return the metric. `n_samples` is the number of samples of `fit`."""
         name, parameter = self.metric
         level = {parameter: self._level(n_samples)}
         return METRICS[name](y, scores, sample_weight=sample_weight, **level)
@@ -118,7 +117,7 @@ class FalsePositiveRate(_Constraint):
 
 
 class Recall(_Constraint):
-    """A lower bound on recall: a threshold between a positive's score and the next lower score."""
+    """A lower bound on recall."""
 
     metric = ("precision_at_recall", "recall")
 

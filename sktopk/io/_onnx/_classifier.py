@@ -14,7 +14,7 @@ from sktopk.modules._tabular_mlp import MemberLinear, mean_of_members
 
 
 def pipeline_parts(estimator):
-    """Return the list of the pipeline steps before the classifier, and the classifier."""
+    """Return two values: the list of the steps before the classifier, and the classifier."""
     steps, inner = [], estimator
     while not isinstance(inner, BaseNetClassifier):
         if isinstance(inner, FrozenEstimator):
@@ -33,7 +33,7 @@ def pipeline_parts(estimator):
 
 
 class _OneByOne(nn.Module):
-    """A `MemberLinear` with a loop: batched products crash ONNX Runtime for zero samples."""
+    """A `MemberLinear` with a loop, as batched products of zero samples crash ONNX Runtime."""
 
     def __init__(self, layer):
         super().__init__()
