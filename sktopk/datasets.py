@@ -37,7 +37,8 @@ def inject_label_noise(
     y : array-like of shape (n_samples,)
         Labels: numbers or strings.
     groups : array-like of shape (n_classes,) or dict
-        Groups of the classes of y in sorted order, or a dict {label: group} with all labels of y.
+        Group of each class, for the classes of y in sorted order. Or a dict {label: group} that
+        contains all labels of y.
     p : float
         Probability in [0, 1] that a label is replaced.
     random_state : int, RandomState or None, default=None
@@ -83,7 +84,6 @@ def inject_label_noise(
 
 
 def _groups_of_classes(y, groups):
-    """Return the sorted classes, and the group of each class."""
     if not isinstance(groups, Mapping):
         classes, groups = np.unique(y), column_or_1d(groups)
         if len(groups) != len(classes):
@@ -113,18 +113,19 @@ def make_long_tail(
     .. math::
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
-    where n_c is the new size of class c. The C classes are sorted, and the first has about `factor`
-    times as many samples as the last. With :math:`m_c` samples of class c in y, :math:`n_{\max}` is
-    :math:`\min_c m_c\, \mathrm{factor}^{c / (C - 1)}`. CIFAR has such a long-tailed version [1]_.
+    where n_c is the new size of class c. The C classes are sorted, and the first becomes the
+    largest, with about :math:`n_{\max}` samples. This number is as large as possible: if y has
+    :math:`m_c` samples of class c, it is :math:`\min_c m_c\, \mathrm{factor}^{c / (C - 1)}`. CIFAR
+    has such a long-tailed version [1]_.
 
     Parameters
     ----------
     X : {array, CSR matrix, frame} of shape (n_samples, ...)
-        Samples in any of these formats, also with more than two dimensions.
+        Samples. Arrays may have more than two dimensions.
     y : array-like of shape (n_samples,)
         Labels of at least two classes.
     factor : float
-        Ratio of the sizes of the first and the last class, at least 1.
+        Size of the first class, divided by the size of the last class. At least 1.
     random_state : int, RandomState or None, default=None
         Seed of the random selection.
 

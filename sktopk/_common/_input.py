@@ -25,7 +25,7 @@ _NUMBERS = bool, int, float, np.bool_, np.number
 
 
 def check_rows(estimator, X):
-    """Return X as a float array, canonical CSR matrix or lazy rows, with encoded categories."""
+    """Check X for a method such as `predict`. Return X with encoded categories."""
     check_table(X)
     X = _coded_rows(estimator, as_lazy(X), reset=False)
     if hasattr(estimator, "categories_"):
@@ -44,10 +44,11 @@ def _check_shape(estimator, X, reset):
 
 
 def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
-    """Return X as a float array, canonical CSR or lazy rows. Categories are integers.
+    """Return X as either a float array, a canonical CSR matrix or an object of type `LazyRows`.
 
-    `reset` stores properties of X in `estimator`, as in `fit`. `takes_tables` allows missing values
-    and categories, sorted by total `sample_weight`. `takes_images` allows more than two dimensions.
+    Integers replace categories. With `reset`, as in `fit`, `estimator` stores properties of X.
+    `takes_tables` allows missing values and categories. `takes_images` allows more than two
+    dimensions. `sample_weight` is used to sort categories by their frequency.
     """
     n_dim = getattr(X, "ndim", 2)
     if hasattr(X, "iloc") and n_dim == 1:
@@ -94,7 +95,7 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
 
 
 def _validate(estimator, X, reset, n_dim, takes_missing):
-    """Return X after scikit-learn's checks. Error messages name the column."""
+    """Check X with `validate_data`. For data frames, error messages name the invalid column."""
     if issparse(X) and X.dtype == bool:
         X = X.tocsr(copy=True)
         X.sum_duplicates()  # as booleans, because the sum of 1 and 1 would be 2
@@ -150,7 +151,6 @@ def _encode(estimator, X, is_frame):
 
 
 def _warn_of_channels_last(shape):
-    """Warn if X looks like images of shape (n_samples, height, width, channels)."""
     n_dim, colours = len(shape), (1, 3, 4)
     if n_dim == 4 and shape[3] in colours and min(shape[1:3]) > max(colours):
         warn(
@@ -199,7 +199,7 @@ def is_dataset(X, kind="Dataset"):
 
 
 def as_lazy(X):
-    """Return lazy rows if X is a Dataset or a list of its items, and any other X unchanged."""
+    """Return `LazyRows` if X is a torch Dataset or a list of its items, else X unchanged."""
     # skorch's SliceDataset is a sequence of samples for searches of scikit-learn.
     sliced = getattr(sys.modules.get("skorch.helper"), "SliceDataset", ())
     # In cross-validation, scikit-learn converts a Dataset to a list of its items.
@@ -214,7 +214,7 @@ def as_lazy(X):
 
 
 def check_table(X):
-    """Check that X is a table, and not a lazy frame, a stream, a dict, a set or a sparse tensor."""
+    """Raise TypeError if X is a lazy frame, a stream, a dict, a set or a sparse tensor."""
     came = type(X).__name__
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X must be in memory; got a {came}: pass X.collect()")
@@ -246,7 +246,6 @@ def check_table(X):
 
 
 def check_given(y, name="y"):
-    """Check that y is not None."""
     if y is None:
         raise ValueError(
             f"requires {name} to be passed, but the target {name} is None: {name} must have one "
@@ -319,7 +318,6 @@ def check_labels(y, name="y"):
 
 
 def _refuse_other_types(values, name):
-    """Check that the labels are not enumerations or other objects."""
     if values.dtype.kind != "O" or values.ndim != 1:
         return
     # Allow sequences here, such as lists of labels: scikit-learn raises its own error for them.
@@ -345,7 +343,6 @@ def _refuse_mixed(y, name, error=None):
 
 
 def check_length(y, n_samples, name="y"):
-    """Check that y contains exactly `n_samples` labels."""
     if len(y) != n_samples:
         raise ValueError(
             f"{name} must have one label per sample ({n_samples}); got inconsistent length {len(y)}"
@@ -419,7 +416,7 @@ def encode(classes, y):
 
 
 def encode_labels(classes, y, name="y"):
-    """Return the index of each label in the `classes` of a classifier; -1 for other labels."""
+    """Return `encode(classes, y)`. Raise ValueError if only y or only `classes` has strings."""
     known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
     with suppress(TypeError):  # raised if labels cannot be compared
         if isinstance(known, str) == isinstance(given, str):
@@ -443,7 +440,7 @@ def class_counts(classes, y):
 
 
 def take_rows(values, index):
-    """Return the rows `index` of an array, matrix, frame, list or Dataset. None means all rows."""
+    """Return the rows of `values` with the numbers in `index`. None means all rows."""
     if index is None:
         return values
     if is_dataset(values):

@@ -12,7 +12,6 @@ from sktopk._common._types import RowsLike
 
 
 def _last_has(name):
-    """Return a check for `available_if`: whether the last step has the method `name`."""
     return lambda pipe: callable(getattr(pipe.steps[-1][1] if pipe.steps else None, name))
 
 
@@ -28,9 +27,10 @@ class Pipeline(Versioned, pipeline.Pipeline):
     steps : list of tuple
         Pairs (name, estimator) in the order of application.
     transform_input : list of str, default=None
-        Parameters of `fit`, such as "X_val", to transform like X. Needs metadata routing.
+        Names of parameters of `fit`, such as "X_val", which the steps transform as they transform
+        X. Requires metadata routing.
     memory : str or object with the joblib.Memory interface, default=None
-        Cache for fitted transformers.
+        Cache for fitted transformers, or its folder. None means no cache.
     verbose : bool, default=False
         Whether to print the fit time of each step.
 
@@ -47,7 +47,7 @@ class Pipeline(Versioned, pipeline.Pipeline):
     """
 
     def fit(self, X: RowsLike, y: Any = None, **params: Any) -> Self:
-        """Fit all steps, as scikit-learn does. All but the last must have `transform`."""
+        """Fit all steps, as scikit-learn does. All steps but the last must have `transform`."""
         for name, step in self.steps[:-1]:
             if hasattr(step, "fit_resample") and not hasattr(step, "transform"):
                 raise TypeError(
@@ -79,7 +79,6 @@ class Pipeline(Versioned, pipeline.Pipeline):
         return self.steps[-1][1].predict_set(self._transformed(X), **params)
 
     def _transformed(self, X):
-        """Return X, transformed by all steps but the last."""
         check_is_fitted(self)
         # A pipeline of scikit-learn needs at least one step.
         return pipeline.Pipeline([("", "passthrough"), *self.steps[:-1]]).transform(X)

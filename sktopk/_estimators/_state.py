@@ -34,7 +34,8 @@ READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
 
 
 def resumed(estimator, again=READ_AGAIN):
-    """Return a copy as after the last fit, without `oob_*`. Parameters in `again` are not reset."""
+    """Return a copy of the estimator, with the parameters and fitted attributes of its last fit."""
+    # Parameters in `again` keep their present values. `oob_*` would be wrong after more training.
     params, of_fit = estimator.get_params(deep=False), estimator._fit_params_
     new = type(estimator)(**{k: v if k in again else of_fit[k] for k, v in params.items()})
     vars(new).update({k: v for k, v in fitted_attributes(estimator).items() if k[:4] != "oob_"})
@@ -42,7 +43,7 @@ def resumed(estimator, again=READ_AGAIN):
 
 
 def warn_of_changed(estimator):
-    """Warn if parameters were changed that `partial_fit` does not read again."""
+    """Warn if the user changed parameters whose new values `partial_fit` ignores."""
     both = estimator.get_params(deep=False), estimator._fit_params_
     now, then = ({k: _described(v) for k, v in params.items()} for params in both)
     if changed := [k for k in now if now[k] != then[k] and k not in READ_AGAIN]:
@@ -50,7 +51,7 @@ def warn_of_changed(estimator):
 
 
 def _described(value):
-    """Return a text for comparisons, without the addresses of objects."""
+    """Return `value` as a text without memory addresses, so that equal values have equal texts."""
     if isinstance(value, list | tuple):
         return str([*map(_described, value)])
     if isinstance(value, partial):
@@ -86,7 +87,7 @@ def copied_net(net, task):
 
 
 def set_rate(net, rate):
-    """Change the learning rate, except for layers with a separate rate."""
+    """Change the learning rate of all layers that have no learning rate of their own."""
     net.lr, state = rate, net.optimizer_.state_dict()
     net.initialize_optimizer()
     for group, fresh in zip(state["param_groups"], net.optimizer_.param_groups, strict=True):
@@ -102,7 +103,7 @@ def packed(net):
 
 
 def unpacked(estimator, net):
-    """Return the net and task of an estimator, from the dict `net` that `packed` returned."""
+    """Rebuild the net and the task of an estimator from `net`, a dict that `packed` returned."""
     if not isinstance(net, dict) or "dtypes" not in net:
         raise ValueError("net_ must be the state of a network of this version of sktopk: fit again")
     if len(net["dtypes"]) != 2 or not {*net["dtypes"]} <= {*DTYPES}:
@@ -126,7 +127,7 @@ def unpacked(estimator, net):
 
 
 class _NoLargerThan(TorchFunctionMode):
-    """Context manager: raise ValueError if a network needs far more numbers than `weights` has."""
+    """Context that raises ValueError if a network creates far more numbers than `weights` has."""
 
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 

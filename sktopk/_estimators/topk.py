@@ -36,18 +36,18 @@ class TopKClassifier(BaseNetClassifier):
 
     `fit` minimizes the mean of a loss :math:`L_k(f(x), y)`, which is small if the label is among
     the k classes with the highest scores. By default, this loss is averaged with cross-entropy. The
-    top-k accuracy is then about the same as with cross-entropy alone, also if y has wrong labels.
+    top-k accuracy is then about the same as with cross-entropy alone, even if y has wrong labels.
 
-    For linear models, a top-k loss without cross-entropy (``log_loss_share=0``) can be better. If
-    some classes are rare, losses for long-tailed classes are better. A fit of 10 000 samples with
-    50 columns takes about 7 seconds on one CPU core.
+    For linear models, a top-k loss without cross-entropy (``log_loss_share=0``) can be better than
+    the default. If some classes are rare, choose a loss for long-tailed classes. A fit of 10 000
+    samples with 50 columns takes about 7 seconds on one CPU core.
 
     Parameters
     ----------
     loss : str, nn.Module or callable, default="smooth_topk"
-        Training loss: a name, function or module ``loss(scores, target)``. To use sample weights,
-        the loss must take `sample_weight` and return the weighted mean. Or it must return one value
-        per sample for ``reduction="none"`` (argument of a function or attribute of a module).
+        Training loss: a name, function or module ``loss(scores, target)``. For sample weights, it
+        must either take `sample_weight` and return the weighted mean, or support
+        ``reduction="none"``, as an argument of the function or as an attribute of the module.
 
         Names: "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,
@@ -64,7 +64,7 @@ class TopKClassifier(BaseNetClassifier):
         Other parameters of the loss, such as ``{"gamma": 1.0}`` for "focal". In `set_params` and
         searches, write ``loss__gamma``.
     class_weight : dict, "balanced" or None, default=None
-        Weight of each class, multiplied by `sample_weight`. None means 1 for every class.
+        Class weights as in scikit-learn, multiplied by `sample_weight`. None means weights of 1.
 
     Attributes
     ----------
@@ -129,8 +129,8 @@ class TopKClassifier(BaseNetClassifier):
     ) -> float:
         """Return the top-k accuracy at `k_`, the default metric of searches.
 
-        In a search over `k`, each candidate would use its own k here, and the largest k would win.
-        To compare candidates by the same metric, search over ``loss__k``, or pass `scoring`.
+        In a search over `k`, this method scores each candidate with its own k. The candidate with
+        the largest k usually wins. Search over ``loss__k`` instead, or pass `scoring`.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class TopKClassifier(BaseNetClassifier):
         return self.log_loss_share > 0 or getattr(named_like(self.loss), "models_proba", False)
 
     def _warn_of_ignored(self, named):
-        """Warn if the user has set `tau` or `sigma`, but the loss (`named`, or None) ignores it."""
+        """Warn if the user has set `tau` or `sigma`, but the loss does not use this parameter."""
         for name in ("tau", "sigma"):
             value = getattr(self, name)
             if not (named and name in named.params) and value != getattr(type(self), name):
@@ -261,13 +261,13 @@ class TopKClassifier(BaseNetClassifier):
 
 
 def own_parameters(named):
-    """Return the parameters of a named loss that are set in `loss_params`."""
+    """Return the names of all parameters of a loss that users can set in `loss_params`."""
     keywords = inspect.getfullargspec(named.function).kwonlyargs
     return {*keywords} - GIVEN - ({*named.params} - {"k"})
 
 
 def make_objective(loss, params, n_classes):
-    """Return the `Objective` of a loss. `params` has the parameters of a named loss."""
+    """Return the `Objective` of a loss. `params` is used only if `loss` is a name."""
     if not isinstance(loss, str):
         return CustomLoss(copy.deepcopy(loss))
     named, function = OF_LABELS[loss], OF_LABELS[loss].function

@@ -164,7 +164,6 @@ class Checkpoint:
 
 
 def check_path(path):
-    """Check that `path` names a file in an existing folder."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"checkpoint must be the path of a file or None; got {path!r}")
     name = os.fspath(path)
@@ -227,7 +226,7 @@ def _hash(value):
 
 
 def _part(callback):
-    """Return the object whose state a checkpoint saves: the callback, its scheduler, or None."""
+    """Return the object whose state a checkpoint saves for a callback, or None if there is none."""
     if isinstance(callback, LRScheduler):
         callback = getattr(callback, "lr_scheduler_", None)
     has_state = hasattr(callback, "state_dict") and hasattr(callback, "load_state_dict")
@@ -235,7 +234,7 @@ def _part(callback):
 
 
 class Attributes:
-    """Methods `state_dict` and `load_state_dict` for a callback: skorch's callbacks have none."""
+    """Wrapper that adds `state_dict` and `load_state_dict` to a callback without these methods."""
 
     names = "misses_", "dynamic_threshold_", "best_epoch_", "best_model_weights_", "best_score_"
 

@@ -61,7 +61,7 @@ _READ = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read
 
 
 def trusted_among(names):
-    """Return the trusted names among full names of types. Untrusted modules are not imported."""
+    """Return those full type names that `load` trusts, without importing untrusted modules."""
     return {name for name in names if name in _TRUSTED or _is_public(name)}
 
 
@@ -83,7 +83,7 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Return the full names of all types in an archive, which may call only `constructed` types."""
+    """Check an archive, which may call only `constructed` types. Return the names of its types."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
@@ -134,7 +134,7 @@ def _check_sparse(data, n_bytes):
 
 
 def _check_nodes(schema, sizes, constructed):
-    """Check the description of the nodes, and return the full names of their types."""
+    """Check all nodes (stored objects) in the schema. Return the full names of their types."""
     names, reader, size_of, nodes = set(), {}, {}, []
     _count_values(schema, nodes)
     for node, n_values in nodes:
@@ -159,7 +159,7 @@ def _check_nodes(schema, sizes, constructed):
 
 
 def _count_values(value, nodes):
-    """Return the number of JSON values in `value`. Append (node, number of values) to `nodes`."""
+    """Return the number of JSON values in `value`. Append nodes, with their numbers, to `nodes`."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     n_values = 1 + sum(_count_values(each, nodes) for each in parts)
     if isinstance(value, dict) and isinstance(value.get("__loader__"), str):

@@ -93,10 +93,10 @@ def accuracy_at_top_loss(
     target : Tensor of shape (n_samples,)
         Class labels in {0, 1}.
     threshold : callable
-        A :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
+        Either a :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
         ``threshold(scores, positive, weight)``. With `groups`, the function gets a fourth argument
-        g, the group index of each sample, and returns ``max(g) + 1`` thresholds. For samples of
-        weight 0, scores of NaN and infinity are replaced by 0.
+        g, the group index of each sample, and returns one threshold per group (``max(g) + 1``). If
+        a sample of weight 0 has a score of NaN or infinity, the function gets a score of 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The kind of error that the loss counts. A dict sets the weights of both kinds, such as
         ``{"false_positives": 0.1, "false_negatives": 0.9}``.
@@ -104,13 +104,13 @@ def accuracy_at_top_loss(
         Loss l(z) of a score that is on the wrong side of the threshold by z. "quadratic" is
         max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic" is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a query. Each group has its own threshold. False negatives
-        are averaged over groups with positives, false positives over groups with negatives.
+        Group of each sample, such as a query. Each group has its own threshold. "mean" averages
+        the mean losses of positives over the groups with positives, and likewise for negatives.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
-        "mean" adds the mean losses of both classes, "sum" the losses of all samples. "none" returns
-        the loss of each sample: 0 for negatives if only false negatives count, and vice versa.
+        "mean" adds the mean losses of both classes. "sum" adds the losses of all samples. "none"
+        returns the loss of each sample; negatives have loss 0 if only false negatives count.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def loss_at(
 
 
 def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
-    """Return the loss of one kind of error. With groups, reduction "mean" averages group means."""
+    """Return the loss of one kind of error. With groups, "mean" is the mean of the group means."""
     is_class = positive if errors == "false_negatives" else ~positive
     weight = is_class.double() if weight is None else is_class * weight.double()
     level = t if codes is None else t[codes]
@@ -184,14 +184,14 @@ def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
 
 
 def largest_score(scores, weight):
-    """Return the largest score with weight > 0: NaN if one is NaN, -inf if there is none."""
+    """Return the largest score with weight > 0: NaN if any is NaN, -inf without such scores."""
     if weight is not None:
         scores = torch.where(weight != 0, scores, -math.inf)
     return scores.amax(-1) if scores.shape[-1] else scores.new_tensor(-math.inf)
 
 
 def distance(t, scores, counted, errors):
-    """Return how far each score is on the wrong side of t; -inf if not `counted` or if t = -inf."""
+    """Return how far each score is on the wrong side of t (negative on the right side)."""
     wrong = t - scores if errors == "false_negatives" else scores - t
-    # Where errors do not count, `wrong` may be NaN: replace it by -inf, whose surrogate is 0.
+    # If an error does not count or t is -inf, return -inf, whose surrogate is 0, and not NaN.
     return torch.where(counted & (t != -math.inf), wrong, -math.inf)

@@ -27,7 +27,7 @@ def joined(lead, of_title):
 
 
 def documented_like(*others: Callable) -> Callable[[Function], Function]:
-    """Return a decorator that completes a docstring with parameters and sections of `others`."""
+    """Return a decorator that adds missing parameters and sections from docstrings of `others`."""
 
     def complete(function):
         if function.__doc__:  # None under python -OO
@@ -49,7 +49,7 @@ def documented_like(*others: Callable) -> Callable[[Function], Function]:
 
 
 def of_module(function, name):
-    """Return the docstring of the module `name`, with the example of its loss function."""
+    """Return a docstring for the module `name`, with the example of `function` rewritten for it."""
     lines = sections(function.__doc__)[1]["Examples"].splitlines()
     for i, line in enumerate(lines):
         if line.startswith(">>> from "):

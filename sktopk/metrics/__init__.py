@@ -1,4 +1,4 @@
-"""Metrics, scorers and displays of rankings and top-k labels. They work with any classifier."""
+"""Metrics, scorers and displays of rankings and of top-k labels, for any classifier."""
 
 from ._budget_table import budget_table
 from ._plot._bars import SetSizeDisplay, ShotAccuracyDisplay

@@ -33,7 +33,8 @@ class Ranking:
 
     A block has `count` samples in random order. Each sample has a weight w and a value v, such as 1
     for positives and 0 for negatives. `weight`, `value` and `negative` are the sums of w, w v and
-    w (1 - v) in each block. Unless `ties` is "expected", all samples of a block have the same v.
+    w (1 - v) in each block. Unless `ties` is "expected", ties are sorted by v, so that all samples
+    of a block have the same v.
     """
 
     weight: np.ndarray
@@ -94,7 +95,7 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Select `k` best samples per group. Return total value, total weight, and k per group."""
+        """Select the best samples per group. Return total value, total weight, and k per group."""
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1
@@ -112,7 +113,7 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return the total weight and the expected total value of the 0, 1, 2, ... best samples."""
+        """Return two arrays: total weight and expected value of the 0, 1, 2, ... best samples."""
         # Samples with equal scores get equal weights, so that their order has no effect.
         selected = np.append(0.0, np.cumsum(np.repeat(self.weight / self.count, self.count)))
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
@@ -187,7 +188,7 @@ def undefined(score, reason):
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Check and return sample weights, or ones for None. Messages name the weighted array `of`."""
+    """Return checked sample weights, or ones for None. `of` names the weighted array in errors."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")

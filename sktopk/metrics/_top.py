@@ -26,9 +26,9 @@ def precision_at_k_score(
         \frac{1}{k} \sum_{i=1}^n w_i y_i a_i,
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
-    where :math:`w_i` is the weight of sample i, and :math:`y_i` is 1 for positives, else 0. The
-    samples with a greater score than sample i have the total weight :math:`g_i`. The samples with
-    an equal score, including sample i, have the total weight :math:`m_i`.
+    where :math:`w_i` is the weight of sample i, :math:`y_i` is 1 for positives, else 0, and
+    :math:`a_i` is the selected share of sample i. The samples with a greater score have the total
+    weight :math:`g_i`, and those with an equal score (including i) the weight :math:`m_i`.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def precision_at_k_score(
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means 1 or True; the other label must then be 0, -1 or False.
     ties : {"expected", "optimistic", "pessimistic"}, default="expected"
-        Rule for samples tied at rank k. "expected" returns the mean score of all random choices
-        among them. "optimistic" selects positives first, "pessimistic" negatives first.
+        Rule for samples tied at rank k. "expected" chooses among them at random, and returns the
+        expected score. "optimistic" selects positives first, "pessimistic" negatives first.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample, such as its day. The k best samples of each group are selected. The
         score is the number of all selected positives, divided by the sum of k over the groups.
@@ -150,7 +150,7 @@ def enrichment_factor_score(
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     fraction : float
         Share f of the samples to select, in (0, 1]. Their total weight k is rounded up to an
-        integer. If the mean weight is below 1, k is rounded up to a multiple of it instead.
+        integer, or to a multiple of the mean weight if the mean weight is below 1.
 
     Returns
     -------
@@ -338,7 +338,7 @@ def true_positive_rate_at_fpr_score(
     y_true, y_score, pos_label, sample_weight
         Labels, scores and weights, as in `precision_at_k_score`. Scaling all weights has no effect.
     fpr : float
-        Largest allowed false positive rate f, in [0, 1]. f = 0 gives `positives_at_top_score`.
+        Largest allowed false positive rate f, in [0, 1]. For f = 0, see `positives_at_top_score`.
 
     Returns
     -------

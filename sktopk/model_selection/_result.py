@@ -29,7 +29,7 @@ class LossComparison:
 
     where :math:`\bar d` and :math:`S^2` are the mean and the variance of the differences between a
     loss and the baseline on J splits, and :math:`\rho` is `overlap`. If a loss has several runs on
-    one split, their mean score counts. If S = 0, p is 1 for :math:`\bar d = 0`, else 0.
+    one split, their mean score is used. If S = 0, p is 1 for :math:`\bar d = 0`, else 0.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class LossComparison:
         the selected setting (params, validation_score), and the numbers of settings that were
         compared (n_candidates) and that diverged (n_diverged).
     losses : list of str, default=None
-        The verdict is on the best of these losses. None means all losses except the baseline.
+        The verdict compares the best of these losses with `baseline`. None means all other losses.
     baseline : str, default="cross_entropy"
         Loss with which all other losses are compared. The attribute can be changed later.
     metric : str, default="score"
@@ -147,9 +147,9 @@ class LossComparison:
         -------
         summary : DataFrame
             One row per loss, the baseline first. Columns: mean, difference with its interval (low,
-            high), p_value, verdict, more_folds, times_rows. A verdict becomes conclusive with about
-            `more_folds` additional folds, or with `times_rows` times as many samples. Both numbers
-            can be infinite. For a conclusive verdict, they are 0 and 1.
+            high), p_value, verdict, more_folds, times_rows. An inconclusive verdict becomes
+            conclusive with about `more_folds` additional folds, or with `times_rows` times as many
+            samples. Both numbers can be infinite. For a conclusive verdict, they are 0 and 1.
         """
         confidence = self.confidence if confidence is None else confidence
         scores, rows = self.scores, {}

@@ -33,7 +33,7 @@ PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
 
 
 def check_columns(params, categories, n_features):
-    """Raise an error if parameters with one value per column do not suit categorical columns."""
+    """Raise ValueError if a parameter with one value per column does not suit its categories."""
     for name, values in params.items():
         if name not in PER_COLUMN or values is None or not np.size(np.array(values, object)):
             continue
@@ -52,7 +52,7 @@ def check_columns(params, categories, n_features):
 
 
 def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, categorical):
-    """Return a booster trained on `rows` with the objective `function`, up to the best round."""
+    """Train a LightGBM booster on `rows`. `function` returns the derivatives of the loss."""
     # `categorical` has the columns of X with integer categories. `stop` is None or a tuple:
     # held-out samples, a metric of their raw scores, and the number of rounds for early stopping.
     ends = rows.X.min(axis=0), rows.X.max(axis=0)
@@ -93,10 +93,10 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
 
 
 def constraints(statistics, direction, n_features):
-    """Return LightGBM's constraints for target-encoded columns: `statistics`, a list per class."""
-    # Without constraints, trees fit the noise of the target statistics. Therefore scores may only
-    # increase with a statistic (direction 1) or decrease (-1), in the trees of all classes. With
-    # several classes, a path from root to leaf uses the statistics of one class only.
+    """Return the parameters that constrain how LightGBM uses columns of target statistics."""
+    # `statistics` has a list of column indices for each class. Without constraints, trees fit the
+    # noise of these columns. So scores may only increase with a statistic (direction 1) or decrease
+    # (-1). With several classes, a path from root to leaf uses the statistics of one class only.
     if not statistics:
         return {}
     monotone = np.zeros(n_features, dtype=int)
@@ -109,7 +109,7 @@ def constraints(statistics, direction, n_features):
 
 
 def have_splits(boosters, min_child_samples, n_samples):
-    """Return whether a tree of the boosters has a split. Warn if there is none."""
+    """Return whether at least one tree of the boosters has a split. Warn if no tree has one."""
     if any(booster.feature_importance().any() for booster in boosters):
         return True
     warn(

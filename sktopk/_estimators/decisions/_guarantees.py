@@ -27,7 +27,7 @@ class Rate(NamedTuple):
 
 
 def calibration_rates(flagged, positive, level):
-    """Return a dict {name: Rate} for the calibration samples. Omit rates with n = 0."""
+    """Return the rates flagged, fpr, recall and precision in a dict. Omit rates of 0 samples."""
     rows = {"flagged": flagged, "fpr": flagged[~positive], "recall": flagged[positive]}
     rows |= {"precision": positive[flagged]}
     return {name: clopper_pearson(each, level) for name, each in rows.items() if len(each)}
@@ -51,12 +51,12 @@ def n_errors_allowed(n, rate, delta):
 
 
 def n_rows_needed(rate, delta):
-    """Return the smallest n that allows 0 errors in n samples: (1 - rate)^n <= delta."""
+    """Return the smallest n for which `n_errors_allowed` is not -1: (1 - rate)^n <= delta."""
     return math.ceil(math.log(delta) / math.log1p(-rate))
 
 
 def conformal_selection(old, positive, new, budget, batches=(slice(None),)):
-    """Return the mask of selected new scores. The FDR in each batch is at most `budget`."""
+    """Return a mask of the selected new samples. The FDR in each batch is at most `budget`."""
     # Procedure of Benjamini and Hochberg for the conformal p-values of Jin and Candès (2023).
     negative = np.sort(old[~positive])
     n_above = len(negative) - np.searchsorted(negative, new)
@@ -67,7 +67,7 @@ def conformal_selection(old, positive, new, budget, batches=(slice(None),)):
 
 
 def hits_interval(old, positive, new, n, delta, random):
-    """Return bounds on the number of positives among the n best new samples (level 1 - delta)."""
+    """Return two bounds (level 1 - delta) for the number of positives in the n best new samples."""
     above = _labels_above(old, positive, new, n, random)
     n_above, n_positive = len(above), np.count_nonzero(above)
     numbers, half = range(n + 1), delta / 2
@@ -82,9 +82,10 @@ def hits_interval(old, positive, new, n, delta, random):
 
 
 def simultaneous_hits(old, positive, new, ns, delta, rng):
-    """Bound the number of positives in the n best samples, at a joint level 1 - delta for all n."""
-    # With j different n, each interval has the level 1 - delta / j (Bonferroni). If n increases by
-    # m, positives increase by 0 to m: so the interval at one n also gives bounds at any other n.
+    """Return two arrays: lower and upper bounds of `hits_interval` for each n in `ns`."""
+    # All bounds hold together with probability 1 - delta: with j different n, each interval has the
+    # level 1 - delta / j (Bonferroni). If n increases by m, positives increase by 0 to m. So the
+    # interval at one n also gives bounds at any other n.
     each = {n: hits_interval(old, positive, new, n, delta / len({*ns}), rng) for n in sorted({*ns})}
     low, high = np.transpose([each[n] for n in ns])
     more = np.maximum(0, np.subtract.outer(ns, ns))  # entry (i, j): max(0, ns[i] - ns[j])
@@ -107,13 +108,13 @@ def _labels_above(old, positive, new, n, random):
 
 
 def separates(scores, positive):
-    """Return True if all positives score above all negatives, with >= 20 samples per class."""
+    """Return whether all positives score above all negatives. False if a class has few samples."""
     few = min(np.count_nonzero(positive), np.count_nonzero(~positive)) < _SOME_SAMPLES
     return not few and scores[positive].min() > scores[~positive].max()
 
 
 def warn_of_drift(flagged, old, what="flagged"):
-    """Warn if the share of flagged samples differs significantly from calibration (mask `old`)."""
+    """Compare the shares of flagged new and calibration samples. Warn if they clearly differ."""
     count, n, known, n_old = np.sum(flagged), len(flagged), np.sum(old), len(old)
     # The smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
     more = hypergeom.cdf(known, n_old + n, n_old, known + count) if count else 1.0

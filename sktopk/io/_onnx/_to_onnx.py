@@ -113,7 +113,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
     Labels are int64, bool, float64 or strings. An error is raised if graph and classifier differ on
     X: scores by over 1e-4 times the largest absolute score, or probabilities by over 1e-3. For
-    float64 scores, both limits are 100 times smaller. Labels of nearly equal scores may differ.
+    float64 scores, both limits are 100 times smaller. If two classes have nearly equal scores,
+    graph and classifier may return different labels.
 
     Parameters
     ----------
@@ -124,8 +125,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
         Samples on which graph and classifier are compared, such as a few hundred training samples.
-        If only some columns may have missing values, include such values, so that they are tested.
-        If all columns may have missing values, `to_onnx` adds some to a copy of X.
+        If the classifier accepts missing values in some columns only, X should contain some, so
+        that they are tested. If it accepts them in all columns, `to_onnx` adds some to a copy of X.
 
     Returns
     -------

@@ -67,7 +67,7 @@ def linear_program(
         Costs, floating point. The leading dimensions of all arguments broadcast to one shape.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of inequalities: dense, sparse COO or CSR. None means no inequalities. A sparse
-        matrix has all leading dimensions of the batch, or none. Only stored entries get a gradient.
+        matrix has either all leading dimensions or none. Only its stored entries get a gradient.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities. None if `A_ub` is None.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
@@ -77,30 +77,32 @@ def linear_program(
     method : {"newton", "penalty", "highs"}, default="newton"
         Algorithm:
 
-        - "newton": proximal method of multipliers [3]_, all programs at once on the device of `c`.
+        - "newton": proximal method of multipliers [3]_, for all programs at once. It runs on
+          the device of `c`.
         - "penalty": penalizes violations [1]_. `fun` is a smooth lower bound of the optimum.
         - "highs": calls :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Positive epsilon of "penalty" (see Notes). If smaller, `fun` is more exact, but less smooth.
+        Positive epsilon of "penalty" (see Notes). A smaller value makes `fun` more
+        exact, but less smooth.
     tol : float, default=None
         Positive tolerance for constraints, dual residual and gap, relative to the largest cost and
-        right-hand side. Not used by "highs". None means 1e-9, and "newton" repeats unsolved
-        programs with 1e-6 if an input is not float64. Gradients can be wrong if two costs, or two
-        rows, differ by a factor above 1e-2 / `tol`. `status` can be wrong if the solution or the
-        multipliers have a norm above 1e-3 / `tol`, clipped to [1e2, 1e6].
+        right-hand side. Not used by "highs". None means 1e-9. If an input is not float64, "newton"
+        then repeats unsolved programs with 1e-6. Gradients can be wrong if the ratio of two costs
+        or of two rows is above 1e-2 / `tol`. `status` can be wrong if the norm of the solution or
+        of the multipliers is above 1e-3 / `tol` (at least 1e2, at most 1e6).
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
-        Unsolved programs raise a RuntimeWarning, a RuntimeError or nothing. Their gradient is 0.
+        Unsolved programs, whose gradient is 0, cause a RuntimeWarning, a RuntimeError or nothing.
 
     Returns
     -------
     result : tuple
-        A named tuple of tensors, computed in float64 and returned in the widest dtype of the
-        arguments, at least float32. Only `x` and `fun` have a gradient.
+        A named tuple of tensors, computed in float64. They are returned in float64 if an argument
+        is float64, else in float32. Only `x` and `fun` have a gradient.
 
         x : Tensor of shape (..., n_variables)
-            Solution. If unsolved, the last iterate, or zeros with "highs".
+            Solution. For unsolved programs, the last iterate or, with "highs", zeros.
         fun : Tensor of shape (...)
             Optimum; inf if infeasible, -inf if unbounded, the objective at x if stopped early.
         multipliers_ub : Tensor of shape (..., n_inequalities)
@@ -135,8 +137,8 @@ def linear_program(
     :math:`\varepsilon (|v|^2 + |u|^2) / 2`, where v and u are the multipliers at p. Multiplying a
     constraint by a number changes `fun`. Violations are only penalized, so `status` is never 2.
 
-    On a CPU, "newton" is faster up to about 20 variables, and for sparse matrices if most of their
-    columns have few entries. Otherwise, "highs" is faster. Redundant constraints are allowed.
+    On a CPU, "newton" is faster than "highs" for up to about 20 variables. It is also faster for
+    sparse matrices if most columns have few entries. Constraints may be redundant.
 
     References
     ----------
@@ -217,13 +219,12 @@ def linear_program(
 
 
 def _check_vector(vector, name, c):
-    """Return `vector` after checks: finite floats, at least one dimension, on the device of `c`."""
     shape, least = ("(..., n_variables)", 1) if name == "c" else ("(..., n_rows)", 0)
     return _check(vector, name, c, shape, lambda size: size and size[-1] >= least)
 
 
 def _check_rows(matrix, rhs, kind, c):
-    """Return the checked matrix and right-hand side, without rows if both are None."""
+    """Check and return a matrix and its right-hand side. None becomes a tensor without rows."""
     A, b, n = f"A_{kind}", f"b_{kind}", c.shape[-1]
     if matrix is None:
         matrix = c.new_zeros(0, n)
@@ -242,7 +243,6 @@ def _check_rows(matrix, rhs, kind, c):
 
 
 def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
-    """Return the common batch shape of the linear programs."""
     if not A_ub.shape[-2] + A_eq.shape[-2]:
         raise ValueError("A_ub or A_eq must have at least one row; got no rows")
     shapes = {"c": c.shape[:-1], "A_ub": A_ub.shape[:-2], "b_ub": b_ub.shape[:-1]}
@@ -298,7 +298,7 @@ def _report(status, on_failure):
 
 
 def _residuals(program, solution, width):
-    """Return the primal residual, the dual residual and the duality gap of each program."""
+    """Return three tensors: primal residual, dual residual and duality gap of each program."""
     x, multipliers = solution.x, solution.multipliers
     violation = program.project(program.slack(x)).abs().amax(-1)
     dual = (program.cost + program.matrix.transposed_times(multipliers)).abs().amax(-1)

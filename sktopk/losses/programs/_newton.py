@@ -5,10 +5,10 @@ The subproblems of the proximal method of multipliers (Rockafellar, 1976) minimi
 .. math:: c'x + \tfrac{1}{2 \varepsilon} |(M x - h + \varepsilon y)_+|^2
           + \tfrac{\rho}{2} |x - x_k|^2
 
-where y are the multipliers and x_k is the last solution. Newton's method solves each subproblem.
-The next subproblem has new multipliers and a smaller :math:`\varepsilon`. If the program has no
-optimum, the steps of the multipliers converge to a proof of infeasibility, or the steps of x
-converge to a ray along which the cost decreases without bound.
+where y are the multipliers, and x_k is the solution of the previous subproblem. Newton's method
+solves each subproblem. The next one has new multipliers and a smaller :math:`\varepsilon`. If the
+program has no optimum, either the steps of y converge to a proof of infeasibility, or the steps of
+x converge to a ray along which the cost decreases without bound.
 """
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Program:
         return self.matrix.times(x) - self.rhs
 
     def project(self, rows):
-        """Return `rows`, but replace negative numbers of inequalities by 0."""
+        """Return `rows` with negative numbers of inequalities replaced by 0."""
         return torch.where(self.equality, rows, rows.clamp_min(0))
 
 
@@ -92,7 +92,7 @@ class ScaledProgram(Program):
         self.row_norms = or_one(matrix.norms()[0])
 
     def error(self, x, multipliers, cost):
-        """Return the largest relative error: primal or dual infeasibility, or duality gap."""
+        """Return the largest of three errors: primal infeasibility, dual infeasibility, gap."""
         primal = _largest(self.project(self.slack(x))) / (1 + _largest(x))
         dual = _largest(cost + self.matrix.transposed_times(multipliers))
         value = _dot(cost, x)
@@ -123,7 +123,7 @@ def solve_newton(program, *, tol, max_iter, width):
 
 
 def _solve(program, unit, tol, max_iter, width):
-    """Return the `Solution`, and the size of x in the scaled program (1 if x is 0)."""
+    """Return two values: the `Solution`, and the largest absolute entry of the scaled x."""
     program = ScaledProgram(program, unit=unit, scale_rows=not width)
     if width:
         last_width = width * program.cost_unit / program.rhs_unit
@@ -137,7 +137,7 @@ def _solve(program, unit, tol, max_iter, width):
         multipliers = program.project(program.slack(x)) / last_width
     else:
         x, multipliers = _polish(program, run.x, run.multipliers, solved, 10 * tol)
-    # If all active rows have right-hand sides of 0, x is 0, up to rounding.
+    # If all active rows have right-hand sides of 0, x is 0, up to rounding. The size is then 1.
     size = torch.where(_largest(program.rhs * multipliers) > 0, _largest(x), 1.0)
     multipliers = program.cost_unit * program.rows * multipliers
     x = program.rhs_unit * program.columns * x
@@ -211,7 +211,7 @@ class _Newton:
         self.damping = torch.where(length < _SHORT, more, full)
 
     def _search(self, direction, image):
-        """Return the first of 1, 1/2, 1/4, ... that meets Armijo's rule, and whether one does."""
+        """Return a step length that meets Armijo's rule, and whether one was found."""
         rho = _PROXIMAL_RATIO * self.width
         slope = _dot(self.gradient, direction)
         linear = _dot(self.cost + rho * (self.x - self.anchor), direction)
@@ -234,7 +234,7 @@ class _Newton:
         return length, accepted.squeeze(-1)
 
     def _judge(self, settled):
-        """For each program in the mask `settled`, set a final status or the next subproblem."""
+        """Give each program in the mask `settled` either a final status or a new subproblem."""
         ray = settled & self._is_ray(self.x - self.anchor) & ~self.has_ray
         column = settled.unsqueeze(-1)
         if self.use_multipliers:
@@ -271,7 +271,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Return whether the cost falls without bound along `direction` or a correction of it."""
+        """Return whether the cost falls without bound along `direction`, corrected if necessary."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         if (self._falls(direction, _LEAST_NORM) & ~found).any():
@@ -305,7 +305,7 @@ class _Newton:
 
 
 def _polish(program, x, multipliers, solved, noise):
-    """Return x and multipliers that solve the active rows as equations, if the error falls."""
+    """Solve the active rows as equations. Keep the old x and multipliers unless the error falls."""
     active = program.active_rows(multipliers, noise)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
     new_x, new_multipliers = x, active * multipliers
@@ -320,7 +320,7 @@ def _polish(program, x, multipliers, solved, noise):
 
 
 def _polish_minimiser(program, width, x):
-    """Return x after undamped Newton steps, or x itself if the steps change the active rows."""
+    """Return x after undamped Newton steps, or the old x if these steps change active rows."""
     new_x, new_slack = x, program.slack(x)
     active = program.equality | (new_slack > 0)
     solve = program.matrix.active_solver(active, x.new_tensor(_POLISHING_DAMPING))
