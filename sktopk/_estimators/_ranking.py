@@ -70,8 +70,8 @@ class RankingClassifier(BaseNetClassifier):
     ----------
     threshold_ : float
         Decision threshold, which `decision_function` subtracts. `fit` computes it from training
-        scores. With several networks and held-out samples, `fit` first corrects these scores by
-        out-of-fold scores, so that they are distributed like scores of new samples.
+        scores. If networks leave out samples, `fit` first adjusts these scores, so that they are
+        distributed like the scores of left-out samples, and so like those of new samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int

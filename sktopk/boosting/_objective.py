@@ -135,7 +135,7 @@ class Objective:
         return gradient, np.maximum(hessian, floor if hessian.ndim == 1 else floor[:, None])
 
     def _log_prior(self, target, score, weight):
-        """Return what the loss adds to the scores to correct for class frequencies, or 0."""
+        """Return what the log loss mixed with `loss` adds to the scores for class frequencies."""
         named = named_like(self.loss)
         if not getattr(named, "log_prior", False) or self.log_loss_share == 1 or score.ndim < 2:
             return 0.0

@@ -100,8 +100,8 @@ def in_units(scores, weight, margin):
 def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, **parameters):
     """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
-    `closed_form` returns the optimum and its gradient by the scores. `program` returns arguments of
-    :func:`linear_program`. A loss that depends on a score of -inf is set to its limit `bound`.
+    `closed_form` returns the loss and its gradient. `program` returns arguments for
+    :func:`linear_program`. If the loss depends on a score that is -inf, it is `bound`, its limit.
     """
     check_solver(solver, isinstance(batch.groups, Groups))
     scores, positive, negative = batch[:3]

@@ -64,7 +64,7 @@ def fbeta_loss(
 
     Examples
     --------
-    At the best threshold 0.5, only the negative with score 0 violates the margin, by 1/2:
+    At the best threshold 0.5, negatives should score at most -0.5. Only the score 0 is above:
 
     >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
     >>> fbeta_loss(scores, target)
