@@ -43,7 +43,7 @@ class AvailableMethod:
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
-    """Make a method available if `check` is true. If `check` raises an error, show its message."""
+    """Do the same as scikit-learn's `available_if`, but show the message of errors of `check`."""
     # The cast tells type checkers that the decorator does not change the type of the method.
     return lambda method: cast(Method, AvailableMethod(method, check))
 

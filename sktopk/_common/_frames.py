@@ -337,8 +337,8 @@ def target_statistics(code, target, n_classes, weight, part):
 
     W_c is the total weight of category c, S_ck the weight of its samples of class k, and p_k the
     share of class k. For each class, the prior weight m minimizes the squared error on held-out
-    parts. If this error is not significantly below the error of p_k, all categories get p_k.
-    Otherwise, the later scaling of columns would amplify noise.
+    parts. If this error is not significantly below the error of p_k, all categories get p_k,
+    because the later scaling of columns would amplify the noise of other statistics.
 
     Both arrays have one column per class (for two classes: only the second class). The array of
     categories has a last row for unknown categories. scikit-learn's TargetEncoder is not used

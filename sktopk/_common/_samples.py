@@ -29,7 +29,7 @@ class Samples(NamedTuple):
     y: np.ndarray
     weight: np.ndarray
     groups: np.ndarray | None = None
-    target: np.ndarray | None = None  # class indices; for rankings 1 for positives, else 0
+    target: np.ndarray | None = None  # class index, or 1 for positives; -1 for unknown labels
     count: np.ndarray | None = None  # sample weights, not multiplied by `class_weight`
     present: np.ndarray | None = None  # mask of samples of weight > 0, if others were dropped
     # The table with categories as integers. Folds are computed from this table, not from X, because
@@ -227,8 +227,8 @@ def _canonical(X):
 def deal(order, target, n_folds):
     """Return the stratified fold of each sample. Samples with equal `order` get the same fold.
 
-    If all samples of a class would be in one fold, these samples and their copies get fold -1, and
-    no network holds them out. Otherwise, a network would train without this class.
+    If all samples of a class would be in one fold, these samples and their copies get fold -1: no
+    network holds them out, because a network would then train without this class.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.divmod(np.unique(target * len(distinct) + index), len(distinct))

@@ -298,7 +298,7 @@ def positive_label(pos_label, classes, count):
     """Return the positive label of two sorted classes. Warn if `pos_label` should be set.
 
     None means 1 or True if the other label is 0, -1 or False. Otherwise, None means the first label
-    if it is rare, else the second label. `count` has the sum of sample weights of each class.
+    if it is rare, else the second label. `count` has the weight or number of samples per class.
     """
     labels = classes.tolist()
     if pos_label is not None:

@@ -117,8 +117,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     kept_epoch_ : int
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
-        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. It also has
-        `valid_score`, the average of the top-1 and the top-k accuracy on held-out samples. If the
+        One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
+        are held out, `valid_score` is their average of top-1 and top-k accuracy. If the
         loss corrects for class frequencies, all classes have equal weight in `valid_score`.
         `valid_loss` is recorded only with `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
@@ -226,7 +226,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. After a crash, repeat the call of `fit`
             to continue. The weights are then bit-identical to a fit without a crash, unless a
-            Dataset draws random numbers. `fit` deletes the file at its end. Use one file per fit.
+            Dataset draws random numbers. When `fit` returns, it deletes the file. Use one per fit.
 
         Returns
         -------

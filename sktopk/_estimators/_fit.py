@@ -339,8 +339,8 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return a function `values(net)` for :class:`Validation` that scores held-out samples.
 
-    If the training samples `rows` are already encoded, this function reads the held-out samples
-    from `rows`. To save time, it computes the loss only if `totals` is not None.
+    With `folds`, it may read the held-out samples from the training samples `rows`, if these are
+    already encoded. To save time, it computes the loss only if `totals` is not None.
     """
     order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
     cluster = np.unique(order, return_inverse=True)[1]

@@ -185,9 +185,9 @@ class TopLoss(Objective):
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). With groups, there are no hard examples.
 
     `threshold` is a threshold of :mod:`sktopk.losses`, or a function ``threshold(scores, positive,
-    weight)`` that returns a scalar with a gradient. Only samples that determine the threshold can
-    become hard examples: the `n_hard` samples with the highest scores or, if only positives
-    determine the threshold, with the lowest scores. `hardest` has their positions in the minibatch.
+    weight)`` that returns a scalar with a gradient. The next hard examples are the `n_hard` samples
+    with the highest scores (if only positives determine the threshold: the lowest). Samples that do
+    not determine the threshold come last. `hardest` has the positions in the minibatch.
     """
 
     compares = True
@@ -381,7 +381,7 @@ class CustomLoss(Objective):
 
 
 class FunctionLoss(nn.Module):
-    """Module that calls a function ``loss(scores, target)``, with weights and a reduction."""
+    """Module of a function ``loss(scores, target)``, which may take weights and a reduction."""
 
     def __init__(self, function):
         super().__init__()

@@ -72,8 +72,8 @@ class BudgetClassifier(CalibratedDecision):
         "recall", and for `hits_interval` [6]_. Smaller values need more samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
-        `oob_decision_function_`. The guarantee is then not proven. `estimator` must be an ensemble
-        of this package, or a forest or bagging with ``oob_score=True``. "fdr" raises an error.
+        `oob_decision_function_`. The guarantee is then not proven. Possible for ensembles of this
+        package, and for forests and bagging with ``oob_score=True``. "fdr" raises an error.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.

@@ -59,8 +59,8 @@ class Conformity:
     def draw(self, X, n_samples, seed):
         """Return for each sample a number u in [0, 1], a hash of the sample and the seed.
 
-        If the method does not use u, u is 1. The hash of a sample does not depend on the format of
-        X. It is the same for float32 and float64, for 0.0 and -0.0, and for None and NaN.
+        If the method does not use u, u is 1. The hash is the same for all formats of X, for equal
+        numbers in float32 and float64, for 0.0 and -0.0, and for None and NaN.
         """
         if self.method not in ("aps", "raps"):
             return np.ones(n_samples)
