@@ -155,7 +155,7 @@ def topk_hinge_calibrated_loss(
 
     where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
     calibrated [1]_, [2]_. With ``margin=1``, the loss is at least the top-k error. If scores tie
-    at rank k+1, only one has a nonzero gradient. If the label has rank k+1, the loss is m, and its
+    at rank k+1, only one is the threshold. If the label is the threshold, the loss is m, and its
     gradient is zero. Training can stall, unless you add cross-entropy of the same scores.
 
     Returns

@@ -73,8 +73,8 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 def in_units(scores, weight, margin):
     """Return (scores - median) / margin, and the mask of the scores that were -inf.
 
-    Subtracting the median keeps more digits. Scores of -inf become finite numbers far below all
-    others. If a score is NaN or inf, all scores become NaN. If all are finite, the mask is None.
+    The median keeps more digits. Scores of -inf become finite, so far below all others that hinges
+    are constant there. With NaN or inf, all scores become NaN. If all are finite, the mask is None.
     """
     if not scores.numel():
         return scores / margin, None

@@ -54,7 +54,7 @@ class BudgetCurveDisplay(CurveDisplay):
       this share of groups at each k. The band shows how groups vary, not the error of the mean.
 
     `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
-    4; None with ``max_k``). The x axis ends at ``n_budgets`` times the largest marked k, if any.
+    4; None with ``max_k``), which limits the x axis to ``n_budgets`` times the largest marked k.
 
     Parameters
     ----------

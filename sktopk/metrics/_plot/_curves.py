@@ -17,8 +17,8 @@ class TopKCurveDisplay(CurveDisplay):
     """Curve of the top-k accuracy against k.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. All three
-    accept `max_k` (the largest k, default 10), and `labels`, `average`, `ties` and `sample_weight`
-    as in `topk_accuracy_score`. `plot` accepts ``plot_chance_level`` (default True).
+    accept `max_k` (the largest k, default 10, at most n_classes), and `labels`, `average`, `ties`
+    and `sample_weight` as in `topk_accuracy_score`. `plot` accepts ``plot_chance_level`` (True).
 
     Parameters
     ----------
