@@ -310,8 +310,8 @@ class TopClassifier(RankingClassifier):
         max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
         Number of hard examples that each network keeps from earlier minibatches to estimate the
-        threshold. They have the highest scores among the samples that determine the threshold. If
-        only positives determine it, the positives with the lowest scores are kept. 0 keeps none.
+        threshold: the negatives (or samples) with the highest scores or, if only positives
+        determine the threshold, the positives with the lowest scores. 0 keeps none.
 
     References
     ----------

@@ -184,7 +184,7 @@ def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
 
 
 def largest_score(scores, weight):
-    """Return the largest score with weight > 0: NaN if any is NaN, -inf without such scores."""
+    """Return the largest score with weight > 0, or -inf if no weight is positive."""
     if weight is not None:
         scores = torch.where(weight != 0, scores, -math.inf)
     return scores.amax(-1) if scores.shape[-1] else scores.new_tensor(-math.inf)

@@ -23,8 +23,8 @@ def budget_table(
     r"""Estimate hits, precision and recall of review budgets, with confidence intervals.
 
     A budget b selects the b samples with the highest scores from the `n_rows` samples of each day.
-    The n given samples can be from several days: the function selects their best share
-    b / `n_rows`. Hits are the positives among the selected samples, as a mean per day:
+    If the n given samples are from several days, the function selects the n b / `n_rows` samples
+    with the highest scores of all days together. Hits are the selected positives, per day:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad

@@ -38,8 +38,8 @@ def topk_accuracy_score(
     y_true : array-like of shape (n_samples,)
         True labels: numbers, strings or booleans.
     y_score : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Real scores; larger means more likely. For two classes, one-dimensional decision scores s
-        mean -s for the first and s for the second class. For probabilities, pass both columns.
+        Real scores; larger means more likely. For two classes, one column of decision scores is
+        enough: the second class has score s, the first -s. For probabilities, pass both columns.
     k : int or float, default=5
         Number of predicted labels, at least 1. A k in (0, 1) means ``ceil(k * n_classes)`` labels.
     labels : array-like of shape (n_classes,), default=None

@@ -266,7 +266,7 @@ def _named_estimators(with_loss, losses, parameter, known):
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             names = "" if with_loss is None else "names and "
             came = reprlib.repr(entry)
-            raise TypeError(f"{parameter} must list {names}(name, estimator) pairs; got {came}")
+            raise TypeError(f"{parameter} must have {names}(name, estimator) pairs; got {came}")
         name, each = entry
         if isinstance(each, type) or not hasattr(each, "fit") or not is_classifier(each):
             raise TypeError(f"{parameter}[{name!r}] must be a classifier; got {_said(each)}")

@@ -68,8 +68,8 @@ class TableEncoder(nn.Module):
     Notes
     -----
     Missing numerical values (NaN) are replaced by the median of the column. Infinite values are
-    clipped. Before :meth:`from_data`, columns are clipped but not scaled. In [1]_, the first and
-    last bin are unbounded. Here, they end at the smallest and largest value in :meth:`from_data`.
+    clipped. Without :meth:`from_data`, columns are clipped but not scaled. In [1]_, the first and
+    last bin are unbounded. Here, they end at the smallest and largest value of the column.
 
     References
     ----------

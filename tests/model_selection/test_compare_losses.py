@@ -288,5 +288,5 @@ WRONG = [
 def test_estimator_must_be_a_classifier_with_a_scorer(estimator, losses, error, message, rows):
     with pytest.raises(error, match=message):
         compare_losses(estimator, losses, *rows)
-    with pytest.raises(TypeError, match=r"losses must list \(name, estimator\) pairs; got 'focal'"):
+    with pytest.raises(TypeError, match=r"losses must have \(name, estimator\) pairs; got 'focal'"):
         compare_losses(GaussianNB(), ["focal"], *rows, scoring="accuracy")
