@@ -252,8 +252,8 @@ def initial_score(
         s = \log \frac{n_+}{n_-} \quad \text{or} \quad
         s_c = \log n_c - \frac{1}{K} \sum_{b=1}^K \log n_b
 
-    The first formula is for two classes, where n_+ and n_- are the total weights of the labels 1
-    and 0. The second formula is for K classes, where n_c is the total weight of class c.
+    The first formula is for two classes: :math:`n_+` and :math:`n_-` are the total weights of the
+    labels 1 and 0. The second is for K classes: :math:`n_c` is the total weight of class c.
 
     Parameters
     ----------
