@@ -54,7 +54,6 @@ class DatasetRows(LazyRows):
         return rows
 
     def labels(self):
-        """Return the labels of all samples, in one pass over the items."""
         labels = []
         for part in chunks(len(self), 1, _LABEL_ITEMS):
             index = [*range(len(self))[part]]

@@ -162,7 +162,7 @@ def _tensors(network):
 
 
 def with_other_values(X, shown):
-    """Return indices of samples with another value in a column that is constant in `shown`."""
+    """Return indices of samples that differ from `shown` in a column where `shown` is constant."""
     first, found = shown[0].numpy(), [np.zeros(0, dtype=np.intp)]
     constant = np.flatnonzero((shown == shown[0]).all(0).numpy())
     if len(shown) < X.shape[0] and len(constant) and (isinstance(X, np.ndarray) or issparse(X)):

@@ -1,9 +1,9 @@
-"""A task defines what the scores of an estimator mean, and how networks are trained for it.
+"""A task defines what the scores of an estimator mean, and how its networks are trained.
 
-An estimator creates one task per fit. From scores of shape (n_samples, n_outputs), `decide`,
-`labels` and `proba` compute the results of `decision_function`, `predict` and `predict_proba`.
-Their argument `fitted` is the estimator. `target` gives each class an index, and ``array[order]``
-sorts values per class by this index. The weighted mean of `values` is the validation score.
+From scores of shape (n_samples, n_outputs), `decide`, `labels` and `proba` compute the results of
+`decision_function`, `predict` and `predict_proba`. Their argument `fitted` is the estimator.
+`target` converts labels to class indices. ``array[order]`` sorts an array with one entry per class
+by these indices. The validation score is the weighted mean of `values`.
 """
 
 from collections.abc import Callable
@@ -140,7 +140,7 @@ class RankingTask:
         return np.where(np.isin(y, self.classes), (y == self.pos_label).astype(np.intp), -1)
 
     def finish(self, scores, target, weight, groups):
-        """Return a dict with `threshold_`. With groups, it is the median of their thresholds."""
+        """Return a dict with `threshold_`. With groups, `threshold_` is the median over groups."""
         scores, positive = scores[:, 0], target == 1
         values = [*map(torch.from_numpy, (scores.astype(np.float64), positive, weight))]
         lists = [slice(None)] if groups is None else groups_of_both(positive, groups)
@@ -202,15 +202,15 @@ class RankingTask:
 
 
 def groups_of_both(positive, groups):
-    """Return a list with one array per group with both classes: the indices of its samples."""
+    """Return a list of arrays: the sample indices of each group that has both classes."""
     return [rows for rows in rows_of_groups(groups) if 0 < positive[rows].mean() < 1]
 
 
 def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
-    FPR_i is the share of the n_- negatives that score higher than i. Ties count one half. Shares
-    below :math:`1 / n_-` become :math:`1 / n_-`, because the highest negative determines them.
+    FPR_i is the share of the n_- negatives that score higher than i. Ties count one half. A share
+    below :math:`1 / n_-` depends on the highest negative only, so it is raised to :math:`1 / n_-`.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

@@ -143,7 +143,7 @@ class RecallAtPrecisionClassifier(BatchClassifier):
     with hinge losses, is below p. For a guarantee on new samples, use :class:`BudgetClassifier`.
 
     `score` is :func:`sktopk.metrics.recall_at_precision_score`. `threshold_` is the lowest value
-    with a precision >= p on the training set. If there is none, it maximizes the precision.
+    with a precision >= p on the training set. If there is none, `threshold_` maximizes precision.
 
     Parameters
     ----------

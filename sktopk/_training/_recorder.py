@@ -19,7 +19,7 @@ _stream = cache(torch.cuda.Stream)
 
 
 def can_record(net, batches):
-    """Return True if all training steps run the same GPU operations, and no code of the user."""
+    """Return True if all training steps run the same GPU operations and call no user code."""
     layers = list(net.module_.modules())
     return (
         batches.rows.resident
@@ -44,7 +44,7 @@ class Recorder:
 
     For a small network, the GPU computes the operations of a step in about a tenth of the time that
     Python needs to start them. A CUDA graph starts all operations at once, and reads each minibatch
-    from the same memory. New shapes, betas, eps or weight decay need another graph.
+    from the same memory. New minibatch shapes, betas, eps or weight decay need another graph.
     """
 
     def __init__(self, net, batches):
@@ -93,7 +93,7 @@ class Recorder:
 
     @contextmanager
     def _rates_on_gpu(self):
-        """In this context, learning rates are tensors: a graph would keep numbers as constants."""
+        """Use tensors as learning rates here, because a CUDA graph would keep numbers constant."""
         before = [{key: group[key] for key in ("lr", "capturable")} for group in self._groups]
         for group, rate in zip(self._groups, self._rates, strict=True):
             group.update(lr=rate, capturable=True)

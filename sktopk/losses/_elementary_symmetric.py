@@ -11,8 +11,8 @@ classes form three groups, which avoids cancellation:
 
 Let :math:`T(x) = \prod_{top} (1 + u_j x)` and :math:`R(x) = \prod_{middle, rest} (1 + v_j x)` have
 the coefficients :math:`T_i, R_i`. Then :math:`\sigma_{k-d} \propto Z_d = \sum_i T_{i+d} R_i` for d
-= 0 and 1. All terms are positive. A *tilt* multiplies u and divides v, to avoid overflow for
-k <= 600. It is (sum of v over rest) / k, at least 1. Each factor 1 + a x is then divided by 1 + a.
+= 0 and 1. All terms are positive. To avoid overflow for k <= 600, u is multiplied and v is divided
+by a *tilt*: max(1, (sum of v over rest) / k). Then each factor 1 + a x is divided by 1 + a.
 """
 
 from typing import NamedTuple
@@ -108,10 +108,10 @@ def _zeros(count, *shape, like):
 
 
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
-    """Return the sums over subsets of all classes except the label.
+    """Return the `SubsetSums` of all classes except the label.
 
-    `head` has the 2k largest scores of these classes (or all), descending. The k-th is finite.
-    `left_out` has the classes of `head`, and the label. `rest_inclusion` needs `keep_rest=True`.
+    `head` has the 2k largest of their scores (all, if fewer), descending. The k-th is finite.
+    `left_out` has the classes in `head`, and the label. Set `keep_rest` to use `rest_inclusion`.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -145,8 +145,8 @@ def head_inclusion(sums):
     """Return two tensors, P_k(j) and P_(k-1)(j), for each class j of the 2k best classes.
 
     P_k(j) is the probability that a set of k classes contains class j. Derivatives of the sums
-    yield 1 - P_k(j) for the k best classes, and P_(k-1)(j) for the next k. The other probability
-    follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)), see the module docstring.
+    yield 1 - P_k(j) for the k best classes, and P_(k-1)(j) for the next k. The other probability of
+    each class then follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -180,7 +180,7 @@ def rest_coefficients(sums):
 
 
 def rest_inclusion(sums, coefficients):
-    """Replace `sums.rest` by sum_i (-1)^i coefficients[i] o_j^(i+1) for each class j."""
+    """Replace `sums.rest` by sum_i (-1)^i coefficients[i] o_j^(i+1). Class j has the odds o_j."""
     rest, k = sums.rest, len(coefficients)
     coefficients = coefficients.to(rest.dtype, copy=True).unsqueeze(2)
     coefficients[1::2] *= -1

@@ -153,10 +153,10 @@ def topk_hinge_calibrated_loss(
     .. math::
         L(s, y) = \max(0,\; m + s_{[k+1]} - s_y)
 
-    where :math:`m` is the margin. The ranking includes the label, which makes the loss top-k
-    calibrated [1]_, [2]_. With ``margin=1``, the loss is at least the top-k error. If scores tie
-    at rank k+1, only one is the threshold. If the label is the threshold, the loss is m, and its
-    gradient is zero. Training can stall, unless you add cross-entropy of the same scores.
+    where :math:`m` is the margin. All classes are ranked, including the label. This makes the loss
+    top-k calibrated [1]_, [2]_. With ``margin=1``, the loss is at least the top-k error. If the
+    label has rank k+1, the loss is m, and its gradient is zero (if scores tie, only one class has
+    this rank). Training can then stall, unless you add cross-entropy of the same scores.
 
     Returns
     -------

@@ -35,7 +35,7 @@ class MLP(nn.Sequential):
     dropout : float, default=0.0
         Probability of dropping a hidden unit during training.
     normalize : bool, default=False
-        Whether the last layer is a :class:`NormalizedLinear`. Losses with `max_margin` need it.
+        Whether the last layer is a :class:`NormalizedLinear`. Losses with `max_margin` need True.
     dtype : torch.dtype, default=None
         Data type of the weights. None means torch's default.
     generator : torch.Generator, default=None

@@ -50,7 +50,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         return -scores if turned else scores
 
     def predict_proba(self, X):
-        """Return X as probabilities. One-dimensional X has those of the second class."""
+        """Return X as probabilities. One-dimensional X has probabilities of the second class."""
         scores = self.decision_function(X)
         proba = scores if scores.ndim == 2 else np.column_stack([1 - scores, scores])
         refused = np.flatnonzero((proba < 0).any(axis=1))
@@ -164,9 +164,9 @@ def proba_of_scores(y_score):
 
 
 def name_in_fit(estimator, name, *, keywords=False):
-    """Return a parameter's name in `fit`, such as "clf__groups"; None if `fit` does not take it.
+    """Return the name of a parameter in `fit`, such as "clf__groups", or None if there is none.
 
-    With ``keywords=True``, a `fit` that has ``**kwargs`` counts as taking every parameter.
+    With ``keywords=True``, a `fit` with ``**kwargs`` accepts any parameter.
     """
     if steps := getattr(estimator, "steps", None):
         step, last = steps[-1]

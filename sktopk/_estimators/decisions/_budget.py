@@ -72,7 +72,7 @@ class BudgetClassifier(CalibratedDecision):
         "recall", and for `hits_interval` [6]_. Smaller values need more samples.
     cross_fit : bool, default=False
         If True, train `estimator` on all samples, and calibrate with its out-of-fold scores
-        `oob_decision_function_`. The guarantee is then not proven. Possible for ensembles of this
+        `oob_decision_function_`. The guarantee is then not proven. This works for ensembles of this
         package, and for forests and bagging with ``oob_score=True``. "fdr" raises an error.
     validation_fraction : float, default=0.2
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
@@ -100,8 +100,8 @@ class BudgetClassifier(CalibratedDecision):
     rates_ : dict
         Rates of the calibration samples: "flagged", "fpr", "precision" and "recall". Each is a
         named tuple (count, n, value, low, high): value is count / n, and [low, high] is its
-        two-sided confidence interval [3]_ of level about 1 - `delta`. With the constraint
-        "precision" or "fdr", the level for "precision" is lower. Rates with n = 0 are omitted.
+        two-sided confidence interval [3]_ of level about 1 - `delta`. The interval of "precision"
+        has a lower level if `constraint` is "precision" or "fdr". Rates with n = 0 are omitted.
     n_samples_fit_ : int
         Number of samples of `fit` with positive weight.
     calibration_scores_ : ndarray of shape (n_calibration,)
@@ -361,7 +361,7 @@ class BudgetClassifier(CalibratedDecision):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             All samples of the batch.
         n : int or array-like of int of shape (n_numbers,)
-            Number of best samples (all, if X has fewer). With several n, all bounds hold together.
+            Number of best samples (all, if X has fewer). With several n, all bounds hold at once.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its day. Each group has its own interval of level
             1 - `delta`, for its n best samples, or all if the group is smaller. n must be an int.
@@ -373,9 +373,9 @@ class BudgetClassifier(CalibratedDecision):
 
         Notes
         -----
-        Let K calibration samples score above the (n + 1)-th best sample of X. Given the number of
-        positives in the K samples and the n best samples of X together, the number in the K samples
-        has a hypergeometric distribution. The interval contains each number of positives in the n
+        Let K calibration samples score above the (n + 1)-th best sample of X. Pool these K samples
+        with the n best samples of X. Given the number of positives in the pool, the number among
+        the K samples is hypergeometric. The interval contains each number of positives in the n
         best samples that neither of two one-sided tests at level :math:`\delta / 2` rejects.
         """
         each = np.ravel(n).tolist()
@@ -412,7 +412,7 @@ class BudgetClassifier(CalibratedDecision):
 
         For the accuracy of `predict`, use ``scoring="accuracy"``. The metric for each `constraint`:
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score` at the share k = `budget` of X;
+        - "count": :func:`sktopk.metrics.recall_at_k_score` at the share k that `budget` allows;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
@@ -475,7 +475,7 @@ class BudgetClassifier(CalibratedDecision):
         return self.calibration_scores_, self.calibration_positive_
 
     def _flagged(self, scores):
-        """Return the mask of flagged samples. Warn if their share differs from calibration."""
+        """Return a mask of flagged samples. Warn if their share in calibration clearly differed."""
         flagged = scores.astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
             warn_of_drift(flagged, self.calibration_scores_ > self.threshold_)

@@ -11,7 +11,7 @@ _DAMPING = 1e-9
 
 
 class _Solved(torch.autograd.Function):
-    """Return `value`. In the backward pass, `adjoint` maps its gradient to that of `source`."""
+    """Return `value`. `adjoint` turns the gradient for `value` into the gradient for `source`."""
 
     @staticmethod
     def forward(ctx, source, value, adjoint, solved):
@@ -44,7 +44,7 @@ def differentiable_optimum(program, solution, width):
 
 
 def differentiable_vertex(program, solution):
-    """Return the solution x. Its gradient is that of the solution of the active rows."""
+    """Return x, differentiated as the solution of the equations of the active rows."""
     # The active rows M_J x = h_J do not contain the costs. Give these the gradient 0, not None.
     slack = program.slack(solution.x) + 0.0 * program.cost.sum(-1, keepdim=True)
     constants = program.detach()

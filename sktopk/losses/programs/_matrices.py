@@ -177,7 +177,7 @@ def _flat_entries(A, batch_shape):
 
 
 def equilibrate(program, *, scale_rows):
-    """Return factors of rows and columns that bring norms near 1 (rows only with `scale_rows`)."""
+    """Return row and column factors for norms near 1. Without `scale_rows`, row factors are 1."""
     matrix = program.matrix
     rows, columns = torch.ones_like(program.rhs), torch.ones_like(program.cost)
     for power in _EQUILIBRATION_POWERS if scale_rows else (1.0,):

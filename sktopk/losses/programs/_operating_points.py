@@ -64,7 +64,7 @@ def fbeta_loss(
 
     Examples
     --------
-    At the best threshold 0.5, negatives should score at most -0.5. Only the score 0 is above:
+    At the best threshold 0.5, negatives should score at most -0.5, but one negative scores 0:
 
     >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
     >>> fbeta_loss(scores, target)
@@ -204,7 +204,7 @@ def recall_at_fpr_loss(
 
 
 def _at_budget(batch, budget):
-    """Return the loss and its gradient. At the threshold, the mean positive hinge is `budget`."""
+    """Return the loss and its gradient. The threshold sets the mean positive hinge to `budget`."""
     batch = batch.balanced
     groups, kinks = batch.groups, sort_kinks(batch)
     spent, allowed = kinks.positive_hinges(), budget * groups.sum(batch.positive)

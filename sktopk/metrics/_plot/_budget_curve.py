@@ -48,13 +48,14 @@ class BudgetCurveDisplay(CurveDisplay):
     - ``max_k``: the largest k that is drawn. The default is the number of samples.
     - ``budget``: the k to mark. For a `BudgetClassifier`, `from_estimator` draws the curve of the
       wrapped classifier and, by default, marks the number of flagged samples of X.
-    - ``groups``: group of each sample, such as its day. `from_cv_results` takes none. The curve is
+    - ``groups``: group of each sample, such as its day. Not in `from_cv_results`. The curve is
       the mean over groups, with k samples of each. For recall, only groups with positives count.
     - ``share_of_groups`` (default 0.8): with ``groups``, a band around the curve contains at least
       this share of groups at each k. The band shows how groups vary, not the error of the mean.
 
-    `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets`` (default
-    4; None with ``max_k``), which limits the x axis to ``n_budgets`` times the largest marked k.
+    `plot` takes ``plot_chance_level`` and ``plot_ideal`` (default True), and ``n_budgets``, which
+    limits the x axis to ``n_budgets`` times the largest marked k. The default of ``n_budgets`` is
+    4. With ``max_k``, the default is None, which means no such limit.
 
     Parameters
     ----------
