@@ -53,13 +53,13 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
     - `_check_classes(y, name)`: checks the labels, and returns them sorted;
     - `_models_proba()`: returns whether `predict_proba` is available without calibration;
     - `_make_task()`: returns the task (see :mod:`sktopk._estimators._task`), and sets fitted
-      attributes such as `k_`. When `fit` calls this method, `classes_` and `class_count_` are set.
+      attributes such as `k_`. When `fit` calls this method, `classes_` and `class_count_` exist.
 
     Parameters
     ----------
     log_loss_share : float, default=0.6
         Weight of cross-entropy in the training loss, in [0, 1]. The loss of this classifier has the
-        weight ``1 - log_loss_share``. With 0, there is no cross-entropy, as in the references.
+        weight ``1 - log_loss_share``. With 0, there is no cross-entropy, as in the cited papers.
     n_estimators : int or "auto", default="auto"
         Number of networks, whose scores are averaged. Each network has its own initial weights and
         holds out its own fold. "auto" is 8. For over 1000 classes, "auto" is 1, and `fit` warns.
@@ -82,8 +82,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Number of epochs. "auto" is 18, or more if 18 epochs have less than 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
         Training stops after this number of epochs without improvement on held-out samples, and
-        keeps the best epoch. None trains all epochs, and keeps the last epoch. Exception: the best
-        epoch is kept if it is better on held-out samples by more than two standard errors.
+        keeps the best epoch. None trains all epochs. It keeps the last epoch, or the best epoch if
+        this one is better on held-out samples by more than two standard errors.
     calibration : "temperature" or None, default="temperature"
         Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
         order of classes. None does not calibrate. If `n_iter_no_change` is also None, no samples
@@ -118,7 +118,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Epoch whose weights `fit` kept. The first epoch is 1.
     history_ : list of dict
         One dict per epoch, with `train_loss`, `dur` (seconds) and values of callbacks. If samples
-        are held out, `valid_score` is their average of top-1 and top-k accuracy. If the
+        are held out, `valid_score` is the mean of top-1 and top-k accuracy on these samples. If the
         loss corrects for class frequencies, all classes have equal weight in `valid_score`.
         `valid_loss` is recorded only with `X_val`, `callbacks` or a single network.
     oob_decision_function_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
@@ -224,9 +224,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         X_val, y_val : array-like, default=None
             Samples and labels for early stopping and calibration, instead of held-out samples of X.
         checkpoint : str or os.PathLike, default=None
-            File that stores the progress after each epoch. After a crash, repeat the call of `fit`
-            to continue. The weights are then bit-identical to a fit without a crash, unless a
-            Dataset draws random numbers. When `fit` returns, it deletes the file. Use one per fit.
+            File that stores the progress after each epoch. Each `fit` needs its own file. After a
+            crash, repeat the call of `fit` to continue. The weights are then bit-identical to a fit
+            without a crash, unless a Dataset draws random numbers. When `fit` returns, it deletes
+            the file.
 
         Returns
         -------
@@ -401,7 +402,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             return np.log(self.predict_proba(X))
 
     def _started(self):
-        """Return a new estimator with the same parameters, on which `fit` can work."""
+        """Return a new, unfitted estimator with the same parameters."""
         params = self.get_params(deep=False)
         # Copy the containers, because a user may change them after the fit.
         copies = {k: copy(v) for k, v in params.items() if isinstance(v, dict | list | np.ndarray)}

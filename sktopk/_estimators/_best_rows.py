@@ -22,7 +22,6 @@ def rows_on_top(scores, n, groups=None):
 
 
 def _best_of_groups(scores, group, n):
-    """Return the mask of the n highest scores of each group."""
     order, size = np.lexsort((-scores, group)), np.bincount(group)
     n_best = np.minimum(n, size)
     if (short := size[size < n]).size:

@@ -174,8 +174,8 @@ class ThresholdClassifier(TopClassifier):
     threshold : callable, default=KthLargest("all", tau=0.01)
         Function ``threshold(scores, positive, weight)`` that returns t, or an instance of
         :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
-        :class:`sktopk.losses.SurrogateQuantile`. Their `k` counts samples of the training set, not
-        of a minibatch. If all scores increase by c, the t of a function must also increase by c.
+        :class:`sktopk.losses.SurrogateQuantile`. A parameter `k` counts samples of the training
+        set, not of a minibatch. If c is added to all scores, a function must return t + c.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Errors in the loss: positives below or negatives above the threshold. For both, pass a dict:
         ``{"false_positives": 0.1, "false_negatives": 0.9}`` sets lambda_1 = 0.1, lambda_2 = 0.9.

@@ -66,7 +66,7 @@ class Settings:
 class WeightAverage:
     """Exponential moving average of the weights, over about `n_steps` steps.
 
-    After t steps, the average weights step i in proportion to ``(1 - 1 / n_steps) ** (t - i)``.
+    After t steps, step i has a share proportional to ``(1 - 1 / n_steps) ** (t - i)``.
     `applied` is True while the module contains the average instead of the trained weights.
     """
 
@@ -140,16 +140,16 @@ class Net(NeuralNetClassifier):
             self.shared_state = rng_state(torch.device(self.device))
 
     def isolated(self):
-        """Return a context that restores torch's random state at its end if the network uses it."""
+        """Return a context that restores torch's generators at its end if the network uses them."""
         if self.own_generator is not None:
             return nullcontext()
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
     def rows(self, X, resident=False):
-        """Return X as `Rows`, which are sparse if this makes the first layer faster.
+        """Return X as `Rows`. A sparse X stays sparse if this makes the first layer faster.
 
-        `resident` is True for training samples. Training samples are dense if a user's callback
-        reads minibatches.
+        `resident` is True for training samples. They become dense if training needs this, for
+        example because a user's callback reads minibatches.
         """
         if isinstance(X, Rows):
             return X
@@ -275,7 +275,6 @@ class Net(NeuralNetClassifier):
                 self.stop_training = True
 
     def _train_epoch(self, batches, epoch, n_epochs):
-        """Train on all minibatches of an epoch, and record their mean loss in the history."""
         self.module_.train()
         begin, end = map(self.listeners, ("on_batch_begin", "on_batch_end"))
         losses, sizes, thresholds = [], [], []
@@ -425,6 +424,5 @@ class Net(NeuralNetClassifier):
 
 
 def _is_bounded(parameter):
-    """Return whether a parameter is finite. Trained parameters must also not be too large."""
     most = MOST_WEIGHT if parameter.requires_grad else torch.inf
     return not parameter.numel() or bool(parameter.detach().abs().amax() < most)

@@ -24,7 +24,7 @@ LABEL_SMOOTHING = 0.1
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums and means of the training samples' weights, for each network or each list."""
+    """Sums and means of the training samples' weights, for each network or each of the `Lists`."""
 
     weight: torch.Tensor  # sum of the weights of each class: (n_classes, n_members)
     mean: torch.Tensor  # mean of the positive weights of each class: (n_classes, n_members)
@@ -80,7 +80,7 @@ class Objective(nn.Module):
 
 
 def mean_loss(losses, weight, drawn):
-    """Return the mean of ``weight * losses`` of each network, with weights scaled to mean 1."""
+    """Return each network's mean loss, with weights scaled to mean 1 in its training set."""
     # The mean weight is that of the network's training samples, not of the minibatch.
     if weight is None:
         return losses.mean(1)
@@ -185,9 +185,10 @@ class TopLoss(Objective):
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). With groups, there are no hard examples.
 
     `threshold` is a threshold of :mod:`sktopk.losses`, or a function ``threshold(scores, positive,
-    weight)`` that returns a scalar with a gradient. The next hard examples are the `n_hard` samples
-    with the highest scores (if only positives determine the threshold: the lowest). Samples that do
-    not determine the threshold come last. `hardest` has the positions in the minibatch.
+    weight)`` that returns a scalar with a gradient. `hardest` has the positions of the next hard
+    examples in the minibatch. These are `n_hard` samples that can determine the threshold: those
+    with the lowest scores if only positives determine it, otherwise those with the highest. Other
+    samples are taken only if there are too few of these.
     """
 
     compares = True
@@ -254,7 +255,7 @@ class TopLoss(Objective):
 
 
 def in_training_set(weight, positive, n_fresh, totals):
-    """Scale the weights of new samples: each class then has its weight in the training set."""
+    """Scale the weights of new samples. The total of each class is then as in the training set."""
     of_class = weight * torch.stack([~positive, positive])
     new, hard = of_class.tensor_split([n_fresh], dim=2)
     there, missing = new.sum(2), totals.weight - hard.sum(2)

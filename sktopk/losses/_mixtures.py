@@ -8,8 +8,9 @@ def topk_distribution_loss(scores, target, *, loss, k, **params):
         L(s, y) = \frac{\sum_i p_i L_{k_i, \tau_i}(s, y)}{\sum_i p_i},
         \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
 
-    `k` is the dict {k_i: p_i}, with maximum :math:`k_{\max}`. `params` are other parameters of the
-    function `loss`. With tau, `loss` divides scores by :math:`k_i \tau_i`, equal for all terms.
+    `k` is the dict {k_i: p_i} with the largest key :math:`k_{\max}`. `params` are other parameters
+    of the function `loss`. If they contain tau, `loss` divides the scores by
+    :math:`k_i \tau_i = k_{\max} \tau`, the same number for all k_i.
     """
     check_k_distribution(k)
     total, value = sum(k.values()), 0.0

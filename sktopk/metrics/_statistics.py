@@ -80,7 +80,7 @@ def verdict_of(difference, half_width, margin):
 
 
 def best_runs(cv_results, param, metric):
-    """Return a dict: for each value of `param`, the fold scores of its best search candidate."""
+    """Return a dict from each value of `param` to the fold scores of its best candidate."""
     if param not in cv_results:
         known = [key for key in cv_results if key.startswith("param_")]
         raise ValueError(f"param must be one of {known}; got {param!r}")

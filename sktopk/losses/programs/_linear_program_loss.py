@@ -25,8 +25,8 @@ class LinearProgramLoss(nn.Module):
     ----------
     build : callable
         Function ``build(scores, target)`` that returns a dict with c and one or both of the pairs
-        A_ub, b_ub and A_eq, b_eq. If the loss is called with weights, `build` gets `sample_weight`,
-        too. Define `build` at module level to make the loss picklable.
+        (A_ub, b_ub) and (A_eq, b_eq). If the loss is called with weights, `build` also gets
+        `sample_weight`. Define `build` at module level to make the loss picklable.
     method, smoothing, tol, max_iter, on_failure
         Parameters of :func:`linear_program`, with the same defaults.
 

@@ -119,9 +119,9 @@ def precision_at_k_loss(
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
     where m is `margin`, T is any set of k samples, and :math:`T^*` is any set of k samples with as
-    many positives as possible. L is at least 1 minus the precision at k. The first maximum is that
-    of the structured hinge [1]_, and the second is that of the ramp loss [2]_. If there are more
-    than k positives, only the k positives with the highest scores affect L, and L is not convex.
+    many positives as possible. L is at least 1 minus the precision at k. The first maximum
+    comes from the structured hinge [1]_, the second from the ramp loss [2]_. If there are more than
+    k positives, L ignores all positives except the k with the highest scores, and is not convex.
 
     Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th largest scores of the positives and of
     the negatives. If both classes have at least k samples, L is the mean over i = 1, ..., k of
@@ -157,7 +157,7 @@ def precision_at_k_loss(
 
 
 def _counts(batch, k):
-    """Return three weights of the best possible top k: in total, of positives, of negatives."""
+    """Return three arrays: the weights of the best possible top k, its positives, its negatives."""
     n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)

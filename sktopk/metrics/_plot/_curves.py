@@ -18,7 +18,7 @@ class TopKCurveDisplay(CurveDisplay):
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. All three
     accept `max_k` (the largest k, default 10, at most n_classes), and `labels`, `average`, `ties`
-    and `sample_weight` as in `topk_accuracy_score`. `plot` accepts ``plot_chance_level`` (True).
+    and `sample_weight` as in `topk_accuracy_score`. `plot` accepts ``plot_chance_level=False``.
 
     Parameters
     ----------
