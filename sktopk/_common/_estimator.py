@@ -43,7 +43,7 @@ class AvailableMethod:
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
-    """Do the same as scikit-learn's `available_if`, but show the message of errors of `check`."""
+    """Work like scikit-learn's `available_if`, but show the reason if `check` raises an error."""
     # The cast tells type checkers that the decorator does not change the type of the method.
     return lambda method: cast(Method, AvailableMethod(method, check))
 
@@ -75,7 +75,7 @@ def fitted_attributes(estimator):
 
 
 def assign(estimator, fitted):
-    """Replace all fitted attributes in one step, so that other threads see no mixture."""
+    """Replace all fitted attributes at once: other threads never see old and new ones mixed."""
     before = fitted_attributes(estimator)
     estimator.__dict__ = {k: v for k, v in vars(estimator).items() if k not in before} | fitted
 

@@ -15,7 +15,7 @@ from ._fit import are_probabilities, in_dtype_of
 
 # If there are more than MOST_SCORES out-of-fold scores, only PART_OF_SCORES of them are computed.
 MOST_SCORES, PART_OF_SCORES = 1 << 27, 1 << 25
-NEARLY = 0.97  # training has failed if the loss is above this share of that of constant scores
+NEARLY = 0.97  # training has failed if loss > NEARLY * (loss of constant scores)
 
 
 def check_scores(clf, data):
@@ -115,7 +115,6 @@ def set_threshold(clf, scores, data):
 
 
 def calibrate(clf, scores, target, weight):
-    """Set `calibration_` from the scores of held-out samples of all processes."""
     known, task = target >= 0, clf._task_
     target, weight = target[known], task.calibration_weights(target[known], weight[known])
     clf.calibration_ = fit_calibration(*joined(scores[known], target, weight))

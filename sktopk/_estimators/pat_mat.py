@@ -20,7 +20,7 @@ from ._task import midway_above
 
 
 def check_share(tau, name, *, of, other):
-    """Check that tau is in (0, 1). For an integer such as 5, the error recommends `other`."""
+    """Check that tau is in (0, 1). For an integer, the error recommends the estimator `other`."""
     if isinstance(tau, Integral) and not isinstance(tau, bool) and tau >= 1:
         raise ValueError(
             f"{name} must be a share of the {of}, in (0, 1); got {tau}. For a number of {of}, use "
@@ -43,7 +43,7 @@ class PatMatClassifier(TopClassifier):
 
     `score` is :func:`sktopk.metrics.recall_at_k_score` at the share tau. `threshold_` is between
     the t of the training set (formula above) and the next lower training score. `predict` may
-    select more or less than the share tau of new samples. `predict_top` selects exactly n samples.
+    select more or fewer new samples than the share tau. `predict_top(X, 100)` selects 100 samples.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class RecallAtFPRClassifier(TopClassifier):
         return true_positive_rate_at_fpr_score(positive, scores, fpr=self.fpr, sample_weight=weight)
 
     def _cut(self, scores, positive, weight):
-        """Return the highest score s such that the share of negatives >= s is larger than `fpr`."""
+        """Return the highest score s such that more than a share `fpr` of negatives score >= s."""
         score, found, _ = cuts(scores, ~positive, weight)
         # The factor 1 + 1e-10 tolerates rounding errors in sums of weights.
         beyond = found > float(self.fpr) * found[-1] * (1 + 1e-10)

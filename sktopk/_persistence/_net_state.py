@@ -47,8 +47,8 @@ def check_net_state(net, state):
 def check_like(expected, found, name, weights):
     """Raise ValueError unless `found` has the keys, types, shapes and dtypes of `expected`.
 
-    Values that are None, empty or infinite in `expected` may be different in `found`, because the
-    training sets them. If such a value is a dict of weights by name, it must match `weights`.
+    Where a value in `expected` is None, empty or infinite, `found` may differ, because training
+    sets this value. If `found` has a dict of weights there, this dict must match `weights`.
     """
     if isinstance(expected, torch.Tensor):
         return _check_tensor(expected, found, name)
@@ -155,7 +155,7 @@ def _is_number(value):
 
 
 def _same(found, expected):
-    """Return whether `found` equals `expected`, or has as many numbers, or is a scalar tensor."""
+    """Return whether `found` equals `expected`. Numbers in lists and scalar tensors may differ."""
     if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
         numbers = all(map(_is_number, found)) and len(found) == len(expected)
         return numbers or [*found] == [*expected]

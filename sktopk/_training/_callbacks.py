@@ -55,7 +55,7 @@ class Validation(Callback):
     """Score held-out samples after each epoch, and choose the epoch whose weights are kept.
 
     After `patience` epochs without improvement, training stops, and the best epoch is kept. If
-    `patience` is None, the last epoch is kept, unless the best is over two standard errors better.
+    `patience` is None, the last epoch is kept, unless the best is better by > 2 standard errors.
 
     ``values(net)`` returns ``(value, weight, cluster, loss)``: three arrays with one entry for each
     held-out sample, and the mean loss or None. The validation score is the weighted mean of
@@ -110,7 +110,7 @@ class Validation(Callback):
 
 
 def kept_epoch(callbacks, history):
-    """Return the number, from 1, of the epoch whose weights the network has after the training."""
+    """Return the number (1 for the first epoch) of the epoch whose weights the network keeps."""
     epoch = len(history)
     for _, each in callbacks:
         if isinstance(each, Validation):
@@ -124,7 +124,7 @@ def kept_epoch(callbacks, history):
 
 
 def without_old_best(callbacks):
-    """Return `callbacks` without those that could load weights from before this `partial_fit`."""
+    """Return the callbacks that cannot load weights from before this call of `partial_fit`."""
     loading = EarlyStopping, Checkpoint
     kept = [each for each in callbacks if not (isinstance(each[1], loading) and each[1].load_best)]
     if len(kept) < len(callbacks):

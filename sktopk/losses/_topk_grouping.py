@@ -40,7 +40,7 @@ def topk_grouping_loss(
     -------
     loss : Tensor of shape () or (n_samples,)
         Nonnegative, in nats. At least log(k+1) if the label is not in the top k. Zero if fewer than
-        k classes have a score above -inf. If scores tie at rank k, ``torch.topk`` chooses.
+        k classes have a score above -inf. If scores tie at rank k, ``torch.topk`` decides.
 
     References
     ----------
@@ -103,7 +103,7 @@ def topk_transition_loss(
 
 
 def _group(scores, k):
-    """Return log-probabilities without and with merged top k classes, and indices of the top k."""
+    """Return (log_proba, log_grouped, top). In `log_grouped`, the top k classes count as one."""
     values, top = scores.topk(k, dim=1, sorted=False)
     ends = value_range(values)
     if masked := ends is None or not ends[0] > -math.inf:

@@ -103,7 +103,7 @@ def budget_table(
 
 
 def _bootstrap(k, selected, found, n_bootstraps, random):
-    """Return, for each bootstrap sample, the positives among the k best and all positives."""
+    """Return two arrays: positives among the k best of each bootstrap sample, and all positives."""
     # To save time, merge the blocks of tied samples whose ranks are far beyond the largest budget.
     n = int(selected[-1])
     last = np.searchsorted(selected, k.max() + 8 * np.sqrt(k.max()) + 16) + 1

@@ -48,7 +48,7 @@ def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
 
 
 def other_baselines(estimator, n_classes, X, y):
-    """Return two dicts: baselines for the last step of `estimator`, and reasons for omissions."""
+    """Return two dicts: baselines in place of the last step, and reasons for omitted baselines."""
     last = estimator
     while isinstance(last, Pipeline):
         if len(last.steps) > 1:
@@ -100,7 +100,7 @@ def last_step(estimator):
 
 
 def with_pos_label(estimator, scorer, estimators, y):
-    """Return scorer and estimators, with the same label instead of each ``pos_label=None``."""
+    """Replace each ``pos_label=None`` of the scorer and the estimators by the same label."""
     models = [scorer, estimator, *estimators.values()]
     names = [f"{last_step(each)[0]}pos_label" for each in models]
     params = [getattr(each, "get_params", dict)() for each in models]
@@ -174,7 +174,7 @@ def with_short_indices(X):
 
 
 class DenseNumbers(TransformerMixin, BaseEstimator):
-    """Make X dense. Columns of only NaN in `fit` become zeros, because boosting fails for them."""
+    """Make X dense. All-NaN columns in `fit` become zeros, because boosting fails for them."""
 
     def fit(self, X, y=None):
         self.empty_ = np.isnan(self._dense(X)).all(axis=0)

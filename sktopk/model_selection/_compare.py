@@ -66,14 +66,14 @@ def compare_losses(
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. `omitted` of the result lists omitted baselines.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). The threshold of this last loss is tuned
+      "weighted_cross_entropy" (balanced class weights). For the last loss, the threshold is tuned
       if y has two classes, `scoring` uses predicted labels ("f1") and `sample_weight` is None.
 
     Parameters
     ----------
     estimator : classifier or pipeline
         A TopKClassifier, or a pipeline that contains one: each name in `losses` replaces its loss.
-        Any other classifier is compared under its class name (for a pipeline, of the last step).
+        Any other classifier is compared under its class name, or that of the last pipeline step.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -83,7 +83,7 @@ def compare_losses(
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
         with the k of the TopKClassifier. For two classes, models with ``pos_label=None`` get the
-        `pos_label` of `scoring` if it is set (in a scorer of sktopk), else that of `estimator`.
+        first `pos_label` that is not None: of `scoring` (a scorer of sktopk), else of `estimator`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets a new seed per repetition.

@@ -107,8 +107,8 @@ class TabularMLP(nn.Module):
         """Return scores (n_samples, n_members, n_outputs) of samples x (n_samples, n_features).
 
         With one member, the scores have shape (n_samples, n_outputs). To give members different
-        samples, pass x of shape (n_members, n_samples, n_features). Or pass `own`: its row m has
-        the indices in x of member m's samples. `encoded` means that x is the encoder's output.
+        samples, pass x of shape (n_members, n_samples, n_features), or pass `own`: row m of `own`
+        has the indices of member m's samples. ``encoded=True`` means that x is already encoded.
         """
         h = x if encoded else self.encoder(x)
         # `h[own]` takes four times as long as `index_select`.

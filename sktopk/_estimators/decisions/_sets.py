@@ -29,7 +29,6 @@ from ._base import CalibratedDecision, tags_of
 
 
 def _forwards(name):
-    """Return a function for `available_if` that checks whether the classifier has a method."""
     return lambda self: bool(getattr(getattr(self, "estimator_", self.estimator), name))
 
 
@@ -206,8 +205,8 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant. Whole groups are held out, and one sample of
             each held-out group is used for calibration. The guarantee holds for one random sample
-            of a new group. The groups are also passed to the `fit` of `estimator` if it has this
-            parameter (``cross_fit=True`` requires it), but not to rankers (with `pos_label`).
+            of a new group. If the `fit` of `estimator` has the parameter `groups`, it also gets the
+            groups, except in rankers (with `pos_label`). ``cross_fit=True`` requires the parameter.
 
             With ``conditional="group"``, single samples are held out instead of whole groups. The
             coverage then holds in each group.

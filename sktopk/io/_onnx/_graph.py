@@ -72,7 +72,7 @@ def classifier_graph(onnx, outputs, classes):
 
 
 def with_steps(onnx, steps, model, dtype, given):
-    """Return one graph: `steps` for X of dtype `given`, a cast to `dtype`, then `model`."""
+    """Return a graph that applies `steps` to X (dtype `given`), casts to `dtype`, runs `model`."""
     steps = Pipeline(steps)
     skl2onnx = import_extra("skl2onnx", "to_onnx of a Pipeline", "onnx")
     types = import_extra("skl2onnx.common.data_types", "to_onnx of a Pipeline", "onnx")

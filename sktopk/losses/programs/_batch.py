@@ -71,10 +71,10 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 
 
 def in_units(scores, weight, margin):
-    """Return (scores - median) / margin, and the mask of the scores that were -inf.
+    """Return two tensors: (scores - median) / margin, and a mask of the scores that were -inf.
 
-    The median keeps more digits. Scores of -inf become finite, so far below all others that hinges
-    are constant there. With NaN or inf, all scores become NaN. If all are finite, the mask is None.
+    Subtracting the median reduces rounding errors. Finite scores far below all others replace -inf.
+    If a score is NaN or inf, all scores become NaN. If all scores are finite, the mask is None.
     """
     if not scores.numel():
         return scores / margin, None
@@ -101,7 +101,7 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
     `closed_form` returns the loss and its gradient. `program` returns arguments for
-    :func:`linear_program`. If the loss depends on a score that is -inf, it is `bound`, its limit.
+    :func:`linear_program`. If the loss depends on a score of -inf, the loss is its limit `bound`.
     """
     check_solver(solver, isinstance(batch.groups, Groups))
     scores, positive, negative = batch[:3]
@@ -183,8 +183,8 @@ def sort_kinks(batch):
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the gradient of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
 
-    The gradient is by the scores. z_i are the weighted hinges of positives, z_j of negatives. A
-    hinge has no unique derivative at its kink: choose one for which the gradient sums to 0.
+    The gradient is with respect to scores. z_i are weighted hinges of positives, z_j of negatives.
+    At its kink, a hinge has several subgradients: choose those for which the gradient sums to 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -199,9 +199,9 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 
 
 def hinge_rows(batch):
-    """Return the constraints of the hinges z: matrix entries, right-hand side, sample indices.
+    """Return the constraints on (tau, z): matrix entries, right-hand side and sample indices.
 
-    With variables (tau, z), the first n are sign * tau - z <= sign * kink, the last n are z >= 0.
+    The n hinges z satisfy sign * tau - z <= sign * kink (first n rows) and -z <= 0 (last n rows).
     """
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]

@@ -159,7 +159,7 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
 
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
-    """Return a tuple of four fields of `Batch`, one row per binary problem, and the weights."""
+    """Return (scores, positive, negative, bottom) with a row per problem, and sample weights."""
     scores, target = check_hard(scores, target, sample_weight, "pairwise_auc_loss")
     margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
@@ -189,9 +189,9 @@ def _multi_class(scores, target, margin, multi_class, sample_weight):
 
 
 def _around_gaps(kink, rise, fall, groups):
-    """Sort the kinks. Return (gap, before, after, groups), with the distances of adjacent kinks.
+    """Sort the kinks. Return (gap, before, after, groups): `gap` are distances of adjacent kinks.
 
-    For each gap, `before` sums `rise` over the kinks on its left, `after` sums `fall` on its right.
+    For each gap, `before` sums `rise` over kinks on its left, `after` sums `fall` over the rest.
     """
     kink, order, groups = groups.sort(kink)
     before = groups.within(rise.gather(-1, order))
