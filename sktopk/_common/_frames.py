@@ -101,7 +101,7 @@ class Categories:
     """Categories in the columns of the data frame that was passed to `fit`.
 
     `values` maps the index of each categorical column to the list of its categories, the most
-    frequent first. If values of the column are missing, the list begins with None.
+    frequent first. If the column has missing values, the list begins with None.
 
     `statistics` maps the index of each column with more than 50 categories to an array of target
     statistics. The array has one row per category, then a row for unknown categories. It has one
@@ -138,7 +138,7 @@ class Categories:
         return [j for j, values in self.values.items() if len(values) > MOST]
 
     def columns_of_classes(self, n_columns):
-        """Return a list of statistics columns for each class (for two classes: a single list)."""
+        """For each class (of two, only the second), list the columns with its target statistics."""
         if not self.statistics:
             return []
         first = [*self.statistics]
@@ -312,10 +312,10 @@ def _by_frequency(name, objects, weight):
 def deal_to_parts(code, order, target):
     """Assign each sample to a part at random. Each category is spread evenly over the parts.
 
-    Equal integers in `order` mark copies of a sample. All copies are put in the same part, unless
-    copies have different labels or a category has, on average, fewer than two different samples.
-    Parts are not stratified by label, because the statistics of the other parts would then reveal
-    the label of a sample.
+    Equal integers in `order` mark copies of a sample, which go to the same part. But if any copies
+    have different labels, or if a category has on average fewer than two different samples, copies
+    are treated as different samples. Parts are not stratified by label, because the statistics of
+    the other parts would then reveal the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     at = np.lexsort([ties, order, code])
@@ -329,7 +329,7 @@ def deal_to_parts(code, order, target):
 
 
 def target_statistics(code, target, n_classes, weight, part):
-    """Return two arrays: target statistics of all categories, and cross-fitted ones of samples.
+    """Return target statistics of the categories, and cross-fitted statistics of the samples.
 
     For a category c and a class k, the statistic is
 

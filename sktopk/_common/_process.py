@@ -95,7 +95,7 @@ def joined(*arrays):
 
 
 def apart(codes):
-    """Return integer codes >= 0, shifted so that no two processes share a code."""
+    """Shift the integer codes (>= 0) such that no two processes share a code."""
     numbers = all_objects(codes.max(initial=-1) + 1)
     return codes + sum(numbers[: distributed.get_rank()]) if is_parallel() else codes
 
@@ -122,7 +122,7 @@ def check_single_process(name):
 
 
 def check_equal_batches(n_batches):
-    """Raise ValueError for unequal numbers of minibatches, because training would then hang."""
+    """Raise an error if processes have different numbers of minibatches: training would hang."""
     if len({*(lengths := all_objects(n_batches))}) != 1:
         raise ValueError(
             "every process must have the same number of batches in an epoch; got "
@@ -131,7 +131,7 @@ def check_equal_batches(n_batches):
 
 
 def joined_samples(*tensors):
-    """Concatenate tensors of all processes along axis 1, the axis of samples. None stays None."""
+    """Concatenate each tensor over all processes, along axis 1 (the samples). None stays None."""
     if not is_parallel():
         return tensors
     sizes = all_objects(tensors[0].shape[1])

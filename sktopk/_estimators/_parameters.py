@@ -45,7 +45,7 @@ ROUTED = {
 
 
 def routed_entries(params):
-    """Return the entries of `net_params` and `loss_params`, in the form {"loss__gamma": 1.0}."""
+    """Return the nested parameters, such as {"loss__gamma": 1.0} for loss_params={"gamma": 1.0}."""
     found = {}
     for prefix, name in ROUTED.items():
         entries = params.get(name)

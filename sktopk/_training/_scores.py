@@ -17,7 +17,7 @@ LOSS_NUMBERS = 1 << 23
 def score_chunks(net, X, module=None):
     """Yield the scores chunk by chunk. The network stays in eval mode until the last chunk.
 
-    X has samples or is a `Rows` object. Scores have shape (n[, n_members], n_outputs).
+    X is a table of samples or a `Rows` object. Scores have shape (n[, n_members], n_outputs).
     """
     module, settings, rows = module or net.module_, net.settings, net.rows(X)
     note_threads()
@@ -45,9 +45,9 @@ def scores_of(net, X):
 
 
 def scores_by_fold(net, X, encoded=None):
-    """Yield for each fold of a `HeldOut` two values: its slice of samples, and their mean scores.
+    """Yield two values per fold of a `HeldOut`: its slice, and the scores averaged over networks.
 
-    `encoded` is None or the encoded `Rows` of all samples, which are used if this is faster.
+    `encoded` (None, or the encoded `Rows` of all samples) is used if this is faster.
     """
     sizes = [own.stop - own.start for own, members in X.parts for _ in members]
     if encoded is None or len(sizes) * max(sizes) > 2 * sum(sizes):

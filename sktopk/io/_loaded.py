@@ -18,10 +18,10 @@ _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
 
 
 def check_and_reset(loaded):
-    """Reset parameters in `DROPPED`. Reject data with which NumPy would read foreign memory."""
+    """Reset the parameters in `DROPPED`. Raise an error for indices that are out of bounds."""
     for value in _within(loaded):
         if issparse(value) and hasattr(value, "check_format"):
-            value.check_format(full_check=True)
+            value.check_format(full_check=True)  # wrong indices would read foreign memory
         elif isinstance(value, np.random.RandomState):
             _check_generator(value.get_state(legacy=False))
         elif isinstance(value, np.random.Generator):
@@ -32,7 +32,7 @@ def check_and_reset(loaded):
 
 
 def writable(estimator):
-    """Return an estimator that skops can write, without metadata requests and Boolean dict keys."""
+    """Return the estimator, or a copy of it without metadata requests and Boolean dict keys."""
     within = [*_within(estimator)]
     keys = {type(key) for value in within if isinstance(value, dict) for key in value}
     if any(isinstance(value, MetadataRequest) for value in within):

@@ -83,7 +83,7 @@ def log_prior(class_counts, scores):
 
 
 def margin_of_label(class_counts, max_margin, scores, target):
-    """Return margins proportional to class_count ** -0.25: `max_margin` for the rarest class."""
+    """Return each label's margin, proportional to count ** -0.25 (rarest class: `max_margin`)."""
     max_margin = check_nonnegative(max_margin, "max_margin")
     margins = check_class_counts(class_counts, scores) ** -0.25
     margins = max_margin * margins / margins.amax(-1, keepdim=True)

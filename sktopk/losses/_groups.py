@@ -60,7 +60,6 @@ class OneGroup:
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        """Return an index that selects the samples in `mask` (in `OneGroup`, all samples)."""
         return slice(None)
 
     def with_again(self, rows):
@@ -106,7 +105,7 @@ class EachRow(OneGroup):
 
 
 class Groups(OneGroup):
-    """Samples of several groups, numbered by `codes`. Results have shape (n_groups,)."""
+    """Several groups. `codes` has the group of each sample. Results have shape (n_groups,)."""
 
     def __init__(self, codes, n_groups):
         self.codes, self.n_groups = codes, n_groups
@@ -154,7 +153,7 @@ class Groups(OneGroup):
 
 
 class OrderedGroups(Groups):
-    """Sorted samples of several groups. The groups follow each other and have the given sizes."""
+    """Several groups, with samples sorted by group. `size` has each group's number of samples."""
 
     def __init__(self, size, n_rows):
         numbers = torch.arange(len(size), device=size.device)

@@ -94,7 +94,7 @@ def check_weight(sample_weight, scores):
 
 
 def value_range(tensor):
-    """Return the smallest and largest value (NaN if any is NaN), or None if they cannot be read."""
+    """Return minimum and maximum (both NaN if a value is NaN), or None if values cannot be read."""
     if tensor.device.type != "cpu" or not tensor.numel() or torch.compiler.is_compiling():
         return None  # empty, traced, or on a GPU, where reading would wait
     try:
@@ -105,7 +105,7 @@ def value_range(tensor):
 
 
 def nan_above(values, largest):
-    """Return `values`, with NaN values and gradients where the largest score is NaN or inf."""
+    """Make `values` and their gradients NaN where `largest`, the largest score, is NaN or inf."""
     ends = value_range(largest)
     if ends is not None and ends[1] < float("inf"):
         return values
@@ -263,7 +263,7 @@ _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 
 
 def reduce(loss, sample_weight=None, reduction="mean"):
-    """Return either the weighted losses, their sum, or their weighted mean (0 if no weight > 0)."""
+    """Return weighted losses ("none"), their sum or the weighted mean (0 if all weights are 0)."""
     check_name(reduction, "reduction", REDUCTIONS)
     return reduce_checked(loss, check_weight(sample_weight, loss), reduction)
 

@@ -29,7 +29,7 @@ class NamedLoss(NamedTuple):
     draws: bool = False  # whether the function draws noise
 
     def prior_factor(self, params):
-        """Return the factor of the log class frequencies in the log loss mixed with the loss."""
+        """Return `tau` of the logit-adjusted log loss mixed with this loss (0: not adjusted)."""
         # In smooth losses, tau is a temperature, and the factor is 1.
         return float(self.log_prior and (1.0 if "tau" in self.params else params["tau"]))
 
@@ -100,7 +100,7 @@ def named_like(loss):
 
 
 def params_with(loss, params):
-    """Return a dict of all parameters. `params` overrides stored values, and these the defaults."""
+    """Return all parameters: those in `params`, else those stored in `loss`, else the defaults."""
     if isinstance(loss, partial):
         return params_with(loss.func, loss.keywords | params)
     own = vars(loss) | dict(loss.named_buffers()) if isinstance(loss, nn.Module) else {}

@@ -158,8 +158,8 @@ def smooth_topk_adjusted_loss(
     The loss is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
     :math:`\pi_j` is the share of class j among the training samples. Training with this loss raises
     scores :math:`s_j` of rare classes, but frequent classes usually keep an advantage. For k = 1,
-    use :func:`logit_adjusted_loss`, which removes this advantage. For k > 1, add both losses in
-    your own training loop. Adding cross-entropy instead would undo the adjustment.
+    use :func:`logit_adjusted_loss`, which removes this advantage. For k > 1, train with the sum of
+    both losses, in your own training loop. Adding cross-entropy instead would undo the adjustment.
 
     Examples
     --------

@@ -40,7 +40,7 @@ def rank_tolerance(rank):
 
 @dataclass(frozen=True)
 class Largest:
-    """Threshold at the largest score of `of`. If scores tie, only the first has a gradient."""
+    """Threshold at the largest score. If scores tie, only the first of these has a gradient."""
 
     of: str = "negatives"  # "negatives", "positives" or "all" samples
 
@@ -168,8 +168,8 @@ class TopMean(_Ranked):
     `k`, j is min(k, n). With `tau`, j is n tau, rounded up. Without samples, t is -inf. The
     code of TopPushK uses this threshold. The code of tau-FPL uses j = floor(n tau) + 1.
 
-    With weights, n and j are total weights. The lowest of the averaged scores may count in part.
-    With `tau`, j is n tau, rounded up to a multiple of min(1, mean weight).
+    With weights, n and j are total weights. The lowest averaged score may count with a part of its
+    weight. With `tau`, j is n tau, rounded up to a multiple of min(1, mean weight).
 
     Examples
     --------
@@ -201,7 +201,7 @@ class SurrogateQuantile(_OfGroup):
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
     where the sum is over the n samples that `of` selects. Without samples, t is -inf. Pat&Mat uses
-    this threshold (arXiv:2002.10923). It is at least that of :class:`KthLargest` with equal `tau`.
+    this threshold (arXiv:2002.10923). With equal `tau`, t is at least that of :class:`KthLargest`.
     The derivative of t by :math:`s_i` is :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
 
     Parameters

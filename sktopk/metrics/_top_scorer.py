@@ -81,8 +81,8 @@ def make_top_scorer(
         One of the names in the table.
     k, fraction, recall, precision, fpr, max_fpr, min_fpr, quantile, normalize, alpha, ties
         Parameters of the metric, as in the table. None means the metric's default. An integer `k`
-        is a number of samples per test fold. In "positives_at_top", positives count if they score
-        above the k-th highest negative.
+        is a number of samples per test fold. In "positives_at_top", `k` is the rank of a negative:
+        positives count if they score above the k-th highest negative.
     pos_label : int, float, bool or str, default=None
         Label of the positives. None means the `pos_label_` of the classifier, or else 1 or True.
 

@@ -69,7 +69,7 @@ class TableEncoder(nn.Module):
     -----
     Missing numerical values (NaN) are replaced by the median of the column. Infinite values are
     clipped. Without :meth:`from_data`, columns are clipped but not scaled. In [1]_, the first and
-    last bin are unbounded. Here, they end at the smallest and largest value of the column.
+    last bin are unbounded. Here, the bins cover only the range of the column's values.
 
     References
     ----------
@@ -145,7 +145,7 @@ class TableEncoder(nn.Module):
         X : Tensor of shape (n_samples, n_features)
             Floating-point samples. NaN, infinite values and categorical columns are ignored. If
             there are more than 20 000 samples, only 20 000 are used. If a column is constant in
-            these, all its values are used. Columns without two distinct values get scale 0.
+            these samples, all its values are used. Columns without two distinct values get scale 0.
         sample_weight : Tensor of shape (n_samples,), default=None
             Nonnegative weights. A sample of weight 2 counts like two identical samples.
 

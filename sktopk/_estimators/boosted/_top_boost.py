@@ -56,7 +56,7 @@ N_FOLDS_OF_ONE = 10
 
 
 def has_classes(two, name, other):
-    """Return a check for `available_if`: the method needs two classes or, if not `two`, more."""
+    """Return a check for `available_if`: the method needs 2 classes if `two`, else more than 2."""
 
     def check(classifier):
         fitted = getattr(classifier, "classes_", None)
@@ -226,9 +226,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Parameters
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
-            Numbers or NaN, and categories or strings in frames. float32 is kept, other numbers
-            become float64. A category that `fit` has not seen counts as unknown. If `fit` has seen
-            no NaN in a column, a later NaN counts as 0.
+            Numbers or NaN. Data frames may also have categories or strings. float32 is kept, other
+            numbers become float64. A category that `fit` has not seen counts as unknown. If `fit`
+            has seen no NaN in a column, a later NaN counts as 0.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -249,7 +249,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the score of each class or, for two classes, the score minus `threshold_`.
 
-        For two classes, results above 0 mean positive (below 0 if `pos_label_` is ``classes_[0]``).
+        For two classes, results above 0 mean positive. If `pos_label_` is ``classes_[0]``, the sign
+        is reversed: results below 0 mean positive.
         """
         now, scores = self._scored(X)
         return now._task().decide(scores, now)

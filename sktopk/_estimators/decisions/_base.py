@@ -68,7 +68,7 @@ def _warn_of_order(X, y):
 
 
 def tags_of(estimator):
-    """Return the tags of a classifier, or None if its class is not based on scikit-learn's."""
+    """Return the scikit-learn tags of a classifier, or None if the classifier has no tags."""
     with suppress(AttributeError):  # `get_tags` of scikit-learn 1.7 warns without tags
         return get_tags(estimator) if hasattr(estimator, "__sklearn_tags__") else None
 
@@ -204,7 +204,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
     def _train_and_hold_out(self, X, y, fit_params, random, groups, calibrates=True):
         """Train a clone of the classifier, and return the clone with its calibration samples.
 
-        If `calibrates` is False, train on all samples, and return one sample, to check predictions.
+        If `calibrates` is False, train on all samples. Then, the result has only one sample, with
+        which the caller checks the predictions.
         """
         estimator = clone(self.estimator)
         if isinstance(estimator, FrozenEstimator):
@@ -258,7 +259,6 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             )
 
     def _warn_if_seen(self, n_samples):
-        """Warn if a frozen classifier was probably trained on the calibration samples."""
         if n_samples >= _MANY_SAMPLES and isinstance(self.estimator, FrozenEstimator):
             warn(
                 f"estimator makes no error on any of {n_samples} calibration samples. If they were "
