@@ -1,7 +1,7 @@
-"""Checked samples: parts of X, folds that networks hold out, and groups.
+"""Helpers for samples: subsets, folds that networks hold out, and groups.
 
-The fold of a sample does not change if samples are shuffled or repeated, if X is made sparse, or if
-columns are multiplied by positive numbers. (Exception: all columns are categorical or boolean.)
+Unless all columns are categorical or boolean, the fold of a sample stays the same if samples are
+shuffled or repeated, if X is made sparse, or if columns are multiplied by positive numbers.
 """
 
 import math
@@ -48,7 +48,7 @@ class Samples(NamedTuple):
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
     def as_given(self, values, index):
-        """Return `values` of the samples `index`, and NaN for all other samples that `fit` got."""
+        """Return one row per sample that `fit` got: `values` for the samples `index`, else NaN."""
         present = np.ones(len(self.y), bool) if self.present is None else self.present
         of_all = np.full((len(present), *values.shape[1:]), np.nan, values.dtype)
         of_all[np.flatnonzero(present)[index]] = values
@@ -139,7 +139,7 @@ def is_memory_map(X):
 
 
 def shuffled_order(X, seed, groups=None):
-    """Return a random integer per sample. Equal samples, or all samples of a group, share it."""
+    """Return a random integer per sample. Equal samples, or samples of a group, get equal ones."""
     rank = sample_ranks(X)
     order = np.random.RandomState(seed).permutation(rank.max() + 1)[rank]
     if groups is None:
@@ -227,8 +227,8 @@ def _canonical(X):
 def deal(order, target, n_folds):
     """Return the stratified fold of each sample. Samples with equal `order` get the same fold.
 
-    If all samples of a class would be in one fold, these samples and their copies get fold -1: no
-    network holds them out, because a network would then train without this class.
+    If all samples of a class would be in one fold, these samples and their copies get fold -1. No
+    network holds out fold -1, because a network that holds out a whole class cannot learn it.
     """
     distinct, index = np.unique(order, return_inverse=True)
     labels, numbers = np.divmod(np.unique(target * len(distinct) + index), len(distinct))

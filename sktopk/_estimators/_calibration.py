@@ -17,10 +17,10 @@ def fit_calibration(scores, target, weight):
 
 
 def fit_temperature(scores, target, weight):
-    """Return the slope 1 / T that minimizes the cross-entropy of softmax(scores / T), and 0.
+    """Return slope 1 / T and intercept 0. T minimizes the cross-entropy of softmax(scores / T).
 
     The target probability is (n + 1) / (n + 2) for the label of a sample, and 1 / (n + 2) for the
-    other class with the highest score. These targets keep the slope finite if no sample is
+    highest-scoring other class. These targets keep the slope finite if no sample is
     misclassified. n is the sum of the weights, divided by the mean weight if this mean is below 1.
     """
     rows = np.flatnonzero(weight)  # 0 * inf would be NaN

@@ -169,7 +169,7 @@ def n_networks(estimator):
 
 
 def hold_out(clf, data, seed):
-    """Return (train, held_out, folds). One network uses `held_out`; several use `folds`."""
+    """Return (train, held_out, folds). One network gets no `folds`, an ensemble no `held_out`."""
     order, target = data.order(seed), data.target
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
@@ -292,7 +292,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Train the network. Return two values: the user's interrupt or None, and the `Totals`."""
+    """Train the network. Return the KeyboardInterrupt of Ctrl-C (else None), and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     batches = make_batches(
@@ -339,8 +339,8 @@ def plain_row(row):
 def values_of(task, unseen, folds, totals, rows):
     """Return a function `values(net)` for :class:`Validation` that scores held-out samples.
 
-    With `folds`, it may read the held-out samples from the training samples `rows`, if these are
-    already encoded. To save time, it computes the loss only if `totals` is not None.
+    With `folds`, `values` may read the held-out samples from the training samples `rows`, if `rows`
+    is already encoded. To save time, `values` computes the loss only if `totals` is not None.
     """
     order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
     cluster = np.unique(order, return_inverse=True)[1]

@@ -51,8 +51,8 @@ class RankingClassifier(BaseNetClassifier):
         Class or function that creates a network: ``(n_features, n_outputs) -> nn.Module``. The
         default handles missing values and categories, scales columns and, with hidden layers,
         encodes numerical columns in 8 bins. Other networks need scaled data, or must start with
-        :class:`~sktopk.modules.TableEncoder`. A `module` with a parameter `n_members` must
-        create all networks of the ensemble in each call.
+        :class:`~sktopk.modules.TableEncoder`. If `module` has a parameter `n_members`,
+        one call must create all networks of the ensemble.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" trains at least 24 epochs and at least 200 steps (minibatches).
     loss_params : dict, default=None
@@ -70,8 +70,8 @@ class RankingClassifier(BaseNetClassifier):
     ----------
     threshold_ : float
         Decision threshold, which `decision_function` subtracts. `fit` computes it from training
-        scores. If networks leave out samples, `fit` first adjusts these scores, so that they are
-        distributed like the scores of left-out samples, and so like those of new samples.
+        scores. If an ensemble holds out samples, `fit` first gives its training scores the
+        distribution of held-out scores, because new samples have scores like held-out samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
@@ -148,8 +148,8 @@ class RankingClassifier(BaseNetClassifier):
         """Train for one epoch on a part of the data, at a constant learning rate.
 
         Each call computes `threshold_` from its own samples. Without groups, an integer `k` is a
-        rank among the samples of all calls so far. A sample that was passed twice counts twice. If
-        a call has a tenth of all these samples, it uses the rank k / 10.
+        rank among the samples of all calls so far. A sample that was passed twice counts twice. A
+        call with a tenth of all these samples uses the rank k / 10 among its own samples.
 
         Parameters
         ----------
@@ -310,8 +310,8 @@ class TopClassifier(RankingClassifier):
         max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
         Number of hard examples that each network keeps from earlier minibatches to estimate the
-        threshold: the negatives (or samples) with the highest scores or, if only positives
-        determine the threshold, the positives with the lowest scores. 0 keeps none.
+        threshold. If negatives or all samples determine the threshold, those with the highest
+        scores are kept. If positives do, those with the lowest scores are kept. 0 keeps none.
 
     References
     ----------

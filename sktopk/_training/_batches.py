@@ -139,8 +139,8 @@ class MiniBatches:
     """Iterable over the minibatches of an epoch, see `Batch`.
 
     A GPU gets all sample indices at the start of an epoch. Samples in main memory are copied while
-    the GPU computes the previous minibatch. This computation determines the hard examples, so they
-    are copied later.
+    the GPU computes the previous minibatch. Hard examples are copied after this computation,
+    because they are not known before.
 
     `holds_out` is None or a mask (n_members, n_samples): True for samples that a network does not
     draw. So networks can draw different numbers of samples. If the smallest number is at least
@@ -163,7 +163,7 @@ class MiniBatches:
         return (self.batch(*fetched) for fetched in self.fetched())
 
     def _drawn(self, index):
-        """Return two values: positions of samples that each network draws, and their numbers."""
+        """Return the positions of the samples that each network draws, and how many it draws."""
         if self.holds_out is None:
             return None, [len(index)] * self.n_members
         left_out = self.holds_out.take(index.numpy(), axis=1)
@@ -175,7 +175,7 @@ class MiniBatches:
         return torch.from_numpy(own), lengths.clip(max=longest).tolist()
 
     def fetched(self):
-        """Yield the arguments of `batch`. x is None if `batch` should read the samples."""
+        """Yield the arguments of `batch`. If the argument x is None, `batch` reads the samples."""
         device = self.target.device
         plan = ((index, *self._drawn(index)) for index in self.sampler)
         if device.type == "cpu" and not self.rows.loading:

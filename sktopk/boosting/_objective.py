@@ -35,11 +35,11 @@ def objective(
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    where L is the `loss` of the scores s, and h_L is its `hessian`. The log loss has the gradient
-    g', the Hessian h' and the weight a, which is `log_loss_share`. L ranks only samples near its
-    threshold, and the log loss ranks all others. If L corrects for class frequencies, the log loss
-    does, too. The factor c makes the gradient of L as large as the gradient of the log loss. If
-    a < 1, h is at least ``0.001 * mean(h) * w / mean(w)``, where w is the sample weight.
+    Here g and h are gradient and Hessian of the objective, L is the `loss` of the scores s, and h_L
+    is its `hessian`. The log loss has the gradient g', the Hessian h' and the weight a, which is
+    `log_loss_share`. If L ranks only samples near a threshold, the log loss ranks the others. If L
+    corrects for class frequencies, so does the log loss. The factor c scales the gradient of L to
+    the size of g'. If a < 1, h is at least ``0.001 * mean(h) * w / mean(w)`` for sample weights w.
 
     LightGBM starts from scores of 0. For a better start, fit with ``init_score=np.full(len(y),
     initial_score(y))``, and add ``initial_score(y)`` to predictions. With several classes, pass
@@ -135,7 +135,7 @@ class Objective:
         return gradient, np.maximum(hessian, floor if hessian.ndim == 1 else floor[:, None])
 
     def _log_prior(self, target, score, weight):
-        """Return what the log loss mixed with `loss` adds to the scores for class frequencies."""
+        """Return the correction for class frequencies that the log loss adds to scores, or 0."""
         named = named_like(self.loss)
         if not getattr(named, "log_prior", False) or self.log_loss_share == 1 or score.ndim < 2:
             return 0.0

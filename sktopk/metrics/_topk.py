@@ -31,7 +31,7 @@ def topk_accuracy_score(
         \qquad h_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`w_i` is the sample weight, :math:`g_i` is the number of classes with a higher score
-    than the label, and :math:`m_i` is the number of classes with its score, label included.
+    than the label, and :math:`m_i` is the number of classes with the same score, label included.
 
     Parameters
     ----------
@@ -153,12 +153,12 @@ def shot_accuracy_score(
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """Number of classes that score above each sample's label, and number that score the same."""
+    """For each sample: how many classes score above its label, and how many score the same."""
 
     # Column of each sample's label. Labels without a column have codes from `n_classes` on.
     code: np.ndarray
     n_greater: np.ndarray
-    n_tied: np.ndarray
+    n_tied: np.ndarray  # at least 1, because the label counts, too
     sample_weight: np.ndarray
     n_classes: int
 

@@ -18,7 +18,7 @@ OF_TWO_CLASSES = {"top_mean", *(name for name, each in LOSSES.items() if each.of
 
 
 def loss_in_use(loss, k, loss_params, n_classes, rows):
-    """Return (loss, params, k_): the loss and parameters of `objective`, and the k in use."""
+    """Return (loss, params, k_): loss and parameters for `objective`, and the attribute `k_`."""
     params = dict(loss_params or {})
     is_named, of_two = isinstance(loss, str), n_classes == 2
     own = None if is_named and loss == "top_mean" else parameters_of(loss).get("k")

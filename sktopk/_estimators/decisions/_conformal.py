@@ -78,7 +78,7 @@ class Conformity:
         return out
 
     def sets(self, proba, u, threshold, max_size, empty):
-        """Return two arrays: class indices of all sets (best first in a set), starts of sets."""
+        """Return the class indices of all sets as one array, and the start of each set in it."""
         columns, sizes = [np.zeros(0, np.intp)], [[0]]
         per_row = np.ndim(threshold) == 2  # else `threshold` is a number, or one number per class
         for rows in chunks(*proba.shape):
@@ -200,7 +200,7 @@ def n_needed(coverage):
 
 
 def class_shares(given, trained, classes):
-    """Return the share of each class: as given, or in training data, or in calibration data."""
+    """Return class shares: from `given`, else from training data, else from calibration data."""
     name = "prevalence"
     if given is None and trained.y_train is None and hasattr(trained.estimator, "class_count_"):
         given, name = trained.estimator.class_count_, "class_count_ of estimator"
@@ -226,7 +226,7 @@ def _ranking(proba):
 
 
 def _choose(conformity, threshold, max_size, empty):
-    """Return two arrays: class indices of all sets (best first in a set), and sizes of sets."""
+    """Return the class indices of all sets as one array (best first in each set), and set sizes."""
     inside = conformity >= threshold
     if empty == "top1":
         without = np.flatnonzero(~inside.any(axis=1))

@@ -38,7 +38,7 @@ class _Constraint:
         return METRICS[name](y, scores, sample_weight=sample_weight, **level)
 
     def choose(self, scores, flagged, calibration, groups):
-        """Return the mask of samples that `predict_top` selects. `predict` selects `flagged`."""
+        """Return the mask of samples that `predict_top` selects. For `predict`, it is `flagged`."""
         if groups is not None:
             raise ValueError(
                 'groups need n (or constraint="fdr"), because without n all groups have the same '

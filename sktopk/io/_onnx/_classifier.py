@@ -33,7 +33,7 @@ def pipeline_parts(estimator):
 
 
 class _OneByOne(nn.Module):
-    """A `MemberLinear` with a loop, as batched products of zero samples crash ONNX Runtime."""
+    """A `MemberLinear` as a loop: batched products crash ONNX Runtime if there are no samples."""
 
     def __init__(self, layer):
         super().__init__()
