@@ -113,10 +113,10 @@ def make_long_tail(
     .. math::
         n_c = \lfloor n_{\max}\, \mathrm{factor}^{-c / (C - 1)} \rfloor, \qquad c = 0, \dots, C - 1
 
-    where n_c is the new size of class c. The C classes are sorted, and the first becomes the
-    largest, with about :math:`n_{\max}` samples. This number is as large as possible: if y has
-    :math:`m_c` samples of class c, it is :math:`\min_c m_c\, \mathrm{factor}^{c / (C - 1)}`. CIFAR
-    has such a long-tailed version [1]_.
+    where n_c is the new size of class c. The C classes are sorted by label. Class 0 becomes the
+    largest, with about :math:`n_{\max}` samples. The largest possible value is used:
+    :math:`n_{\max} = \min_c m_c\, \mathrm{factor}^{c / (C - 1)}`, where :math:`m_c` is the old size
+    of class c. Cao et al. [1]_ use such long-tailed versions of CIFAR.
 
     Parameters
     ----------

@@ -199,7 +199,7 @@ def is_dataset(X, kind="Dataset"):
 
 
 def as_lazy(X):
-    """Return `LazyRows` if X is a torch Dataset or a list of its items, else X unchanged."""
+    """Return `LazyRows` for a Dataset, SliceDataset or list of Dataset items, else X unchanged."""
     # skorch's SliceDataset is a sequence of samples for searches of scikit-learn.
     sliced = getattr(sys.modules.get("skorch.helper"), "SliceDataset", ())
     # In cross-validation, scikit-learn converts a Dataset to a list of its items.
@@ -407,7 +407,7 @@ def check_weight(sample_weight, n_samples):
 
 
 def encode(classes, y):
-    """Return the index of each label in the sorted `classes`; -1 for other labels."""
+    """Return the index of each label in the sorted `classes`; -1 if `classes` lacks the label."""
     if np.result_type(classes, y).kind not in classes.dtype.kind + y.dtype.kind:
         # Compare int64 and uint64 as Python integers: NumPy would round both to float64.
         classes, y = classes.astype(object), y.astype(object)
@@ -440,7 +440,7 @@ def class_counts(classes, y):
 
 
 def take_rows(values, index):
-    """Return the rows of `values` with the numbers in `index`. None means all rows."""
+    """Return the rows of `values` at the positions in `index`, or all rows if `index` is None."""
     if index is None:
         return values
     if is_dataset(values):

@@ -27,7 +27,7 @@ from ._build import build_net
 from ._fit import check_device
 
 DTYPES = ("float32", "float64")
-# A network from a file may have this number of tensor elements in addition to its weights.
+# Number of tensor elements that a network from a file may create beyond twice its weights.
 _MORE_NUMBERS = 1 << 22
 # Parameters that `partial_fit` reads in every call. All others keep their first values.
 READ_AGAIN = ("batch_size", "class_weight", "learning_rate", "verbose")
@@ -127,7 +127,7 @@ def unpacked(estimator, net):
 
 
 class _NoLargerThan(TorchFunctionMode):
-    """Context that raises ValueError if a network creates far more numbers than `weights` has."""
+    """Context that limits the size of a network from a file. A larger network raises ValueError."""
 
     factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 

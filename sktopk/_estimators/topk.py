@@ -45,9 +45,9 @@ class TopKClassifier(BaseNetClassifier):
     Parameters
     ----------
     loss : str, nn.Module or callable, default="smooth_topk"
-        Training loss: a name, function or module ``loss(scores, target)``. For sample weights, it
-        must either take `sample_weight` and return the weighted mean, or support
-        ``reduction="none"``, as an argument of the function or as an attribute of the module.
+        Training loss: a name, function or module ``loss(scores, target)``. For sample weights, a
+        function or module must either take `sample_weight` and return the weighted mean, or
+        support ``reduction="none"``, as an argument of the function or attribute of the module.
 
         Names: "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,

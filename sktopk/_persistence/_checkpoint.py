@@ -139,7 +139,6 @@ class Checkpoint:
         self.mark = self._mark()
 
     def remove(self):
-        """Delete the file at the end of `fit`."""
         try:
             if self._mark() == self.mark is not None:
                 os.unlink(self.path)

@@ -1,4 +1,4 @@
-"""Types that `load` trusts, and checks of sizes and calls in an archive before skops reads it."""
+"""Types that `load` trusts, and checks of an archive before skops reads it."""
 
 import io
 import json
@@ -61,7 +61,7 @@ _READ = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read
 
 
 def trusted_among(names):
-    """Return those full type names that `load` trusts, without importing untrusted modules."""
+    """Return the full type names that `load` trusts, without importing untrusted modules."""
     return {name for name in names if name in _TRUSTED or _is_public(name)}
 
 
@@ -83,7 +83,7 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Check an archive, which may call only `constructed` types. Return the names of its types."""
+    """Check an archive, and return the names of its types. It may call only `constructed` types."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
@@ -159,7 +159,7 @@ def _check_nodes(schema, sizes, constructed):
 
 
 def _count_values(value, nodes):
-    """Return the number of JSON values in `value`. Append nodes, with their numbers, to `nodes`."""
+    """Return the number of JSON values in `value`. Append pairs (node, its number) to `nodes`."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     n_values = 1 + sum(_count_values(each, nodes) for each in parts)
     if isinstance(value, dict) and isinstance(value.get("__loader__"), str):

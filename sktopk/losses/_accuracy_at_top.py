@@ -95,8 +95,8 @@ def accuracy_at_top_loss(
     threshold : callable
         Either a :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
         ``threshold(scores, positive, weight)``. With `groups`, the function gets a fourth argument
-        g, the group index of each sample, and returns one threshold per group (``max(g) + 1``). If
-        a sample of weight 0 has a score of NaN or infinity, the function gets a score of 0.
+        g, the group index of each sample, and returns ``max(g) + 1`` thresholds, one per group. The
+        function gets 0 instead of NaN or infinite scores of samples of weight 0.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The kind of error that the loss counts. A dict sets the weights of both kinds, such as
         ``{"false_positives": 0.1, "false_negatives": 0.9}``.
@@ -104,8 +104,8 @@ def accuracy_at_top_loss(
         Loss l(z) of a score that is on the wrong side of the threshold by z. "quadratic" is
         max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic" is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a query. Each group has its own threshold. "mean" averages
-        the mean losses of positives over the groups with positives, and likewise for negatives.
+        Group of each sample, such as a query. Each group has its own threshold. With "mean", each
+        class has one mean loss per group, averaged over the groups that contain this class.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"

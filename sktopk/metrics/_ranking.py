@@ -31,10 +31,10 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    A block has `count` samples in random order. Each sample has a weight w and a value v, such as 1
-    for positives and 0 for negatives. `weight`, `value` and `negative` are the sums of w, w v and
-    w (1 - v) in each block. Unless `ties` is "expected", ties are sorted by v, so that all samples
-    of a block have the same v.
+    The `count` samples of a block are in random order. Each sample has a weight w and a value v,
+    such as 1 for positives and 0 for negatives. `weight`, `value` and `negative` are the sums of w,
+    w v and w (1 - v) in each block. If `ties` is "optimistic" or "pessimistic", samples with equal
+    scores but different v are in different blocks.
     """
 
     weight: np.ndarray
@@ -95,7 +95,8 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Select the best samples per group. Return total value, total weight, and k per group."""
+        """Select the best samples of each group."""
+        # Return the total value and the total weight of these samples, and the k of each group.
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1
@@ -150,8 +151,8 @@ def warn_of_few(score, k, n, what):
 def warn_of_scores(y_true, y_score, positive, always=False):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
-    By default, ranks are checked only if the positives have the smaller of the two labels: then
-    `y_score` may be the scores of the larger label. With `always`, ranks are always checked.
+    By default, ranks are checked only if the positive label is the smaller label, because `y_score`
+    may then hold the scores of the larger label. With `always`, ranks are always checked.
     """
     y_true = np.asarray(on_host(y_true, "y_true")).ravel()
     y_score = np.asarray(on_host(y_score, "y_score"))
@@ -188,7 +189,7 @@ def undefined(score, reason):
 
 
 def row_weights(sample_weight, n_samples, of="y_score"):
-    """Return checked sample weights, or ones for None. `of` names the weighted array in errors."""
+    """Return checked weights, all 1 for None. `of` names the weighted array in error messages."""
     if sample_weight is None:
         return np.ones(n_samples)
     return check_nonnegative(sample_weight, "sample_weight", n_samples, f"one per row of {of}")

@@ -27,8 +27,8 @@ def precision_at_k_score(
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`w_i` is the weight of sample i, :math:`y_i` is 1 for positives, else 0, and
-    :math:`a_i` is the selected share of sample i. The samples with a greater score have the total
-    weight :math:`g_i`, and those with an equal score (including i) the weight :math:`m_i`.
+    :math:`a_i` is the selected share of sample i. The total weight is :math:`g_i` for all samples
+    that score higher than i, and :math:`m_i` for all samples that score the same, including i.
 
     Parameters
     ----------

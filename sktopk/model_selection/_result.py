@@ -39,7 +39,7 @@ class LossComparison:
         the selected setting (params, validation_score), and the numbers of settings that were
         compared (n_candidates) and that diverged (n_diverged).
     losses : list of str, default=None
-        The verdict compares the best of these losses with `baseline`. None means all other losses.
+        The verdict compares the best of these with `baseline`. None means all except `baseline`.
     baseline : str, default="cross_entropy"
         Loss with which all other losses are compared. The attribute can be changed later.
     metric : str, default="score"

@@ -27,7 +27,7 @@ class Rate(NamedTuple):
 
 
 def calibration_rates(flagged, positive, level):
-    """Return the rates flagged, fpr, recall and precision in a dict. Omit rates of 0 samples."""
+    """Return a dict of the rates flagged, fpr, recall and precision, without rates 0 / 0."""
     rows = {"flagged": flagged, "fpr": flagged[~positive], "recall": flagged[positive]}
     rows |= {"precision": positive[flagged]}
     return {name: clopper_pearson(each, level) for name, each in rows.items() if len(each)}
@@ -114,7 +114,7 @@ def separates(scores, positive):
 
 
 def warn_of_drift(flagged, old, what="flagged"):
-    """Compare the shares of flagged new and calibration samples. Warn if they clearly differ."""
+    """Warn if the share of flagged samples clearly differs between new and calibration samples."""
     count, n, known, n_old = np.sum(flagged), len(flagged), np.sum(old), len(old)
     # The smaller one-sided p-value of Fisher's test, exact for exchangeable samples.
     more = hypergeom.cdf(known, n_old + n, n_old, known + count) if count else 1.0

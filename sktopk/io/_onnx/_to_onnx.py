@@ -125,8 +125,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
         Samples on which graph and classifier are compared, such as a few hundred training samples.
-        If the classifier accepts missing values in some columns only, X should contain some, so
-        that they are tested. If it accepts them in all columns, `to_onnx` adds some to a copy of X.
+        If the classifier accepts missing values in some columns only, X should contain some to test
+        them. If it accepts them in all columns, `to_onnx` also tests a copy of X with some added.
 
     Returns
     -------

@@ -86,10 +86,10 @@ def linear_program(
         exact, but less smooth.
     tol : float, default=None
         Positive tolerance for constraints, dual residual and gap, relative to the largest cost and
-        right-hand side. Not used by "highs". None means 1e-9. If an input is not float64, "newton"
-        then repeats unsolved programs with 1e-6. Gradients can be wrong if the ratio of two costs
-        or of two rows is above 1e-2 / `tol`. `status` can be wrong if the norm of the solution or
-        of the multipliers is above 1e-3 / `tol` (at least 1e2, at most 1e6).
+        right-hand side. Not used by "highs". None means 1e-9. With None, "newton" solves unsolved
+        programs again with 1e-6 if an input is not float64. Gradients can be wrong if the ratio of
+        two costs, or of the norms of two rows, is above 1e-2 / `tol`. `status` can be wrong if the
+        norm of the solution or of the multipliers is above 1e-3 / `tol`, clipped to [1e2, 1e6].
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"

@@ -6,9 +6,9 @@ The subproblems of the proximal method of multipliers (Rockafellar, 1976) minimi
           + \tfrac{\rho}{2} |x - x_k|^2
 
 where y are the multipliers, and x_k is the solution of the previous subproblem. Newton's method
-solves each subproblem. The next one has new multipliers and a smaller :math:`\varepsilon`. If the
-program has no optimum, either the steps of y converge to a proof of infeasibility, or the steps of
-x converge to a ray along which the cost decreases without bound.
+solves each subproblem. The next subproblem has new multipliers and a smaller :math:`\varepsilon`.
+If the program has no optimum, either the steps of y converge to a proof of infeasibility, or the
+steps of x converge to a ray along which the cost decreases without bound.
 """
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Program:
         return self.matrix.times(x) - self.rhs
 
     def project(self, rows):
-        """Return `rows` with negative numbers of inequalities replaced by 0."""
+        """Return `rows` after setting negative entries of inequalities to 0."""
         return torch.where(self.equality, rows, rows.clamp_min(0))
 
 
@@ -271,7 +271,7 @@ class _Newton:
         self.slack = torch.where(column, -self.program.rhs, self.slack)
 
     def _is_ray(self, direction):
-        """Return whether the cost falls without bound along `direction`, corrected if necessary."""
+        """Return whether the cost falls without bound along `direction` or its corrected copy."""
         direction = direction / or_one(_largest(direction))
         found = self._falls(direction, self.certified_norm)
         if (self._falls(direction, _LEAST_NORM) & ~found).any():
