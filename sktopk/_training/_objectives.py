@@ -299,8 +299,8 @@ class CustomLoss(Objective):
     """A user's nn.Module or function ``loss(scores, target)``, with sample weights.
 
     For sample weights, the loss must take `sample_weight` or have an attribute `reduction`. If it
-    only has `reduction`, this attribute is set to "none" during the call. If the module contains
-    losses of sktopk, they draw noise from the generator of the net.
+    only has `reduction`, this attribute is set to "none" during the call. Losses of
+    sktopk in this module draw their noise from the generator of the network.
     """
 
     is_fixed = False

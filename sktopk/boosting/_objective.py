@@ -52,7 +52,7 @@ def objective(
         Name of a function of :mod:`sktopk.losses` without ``_loss``, such as "smooth_topk". A
         callable gets ``(scores, target)`` and, if the data have them, `sample_weight` and `groups`.
     log_loss_share : float, default=0.6
-        Weight a of the log loss, in [0, 1]. The loss L has the weight 1 - a.
+        Weight :math:`a` of the log loss, in [0, 1]. The loss :math:`L` has weight :math:`1 - a`.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         Formula for h_L, which replaces the second derivatives of L. "gradient" is
         :math:`|\partial_i L|`. "curvature" is :math:`|\sum_j \partial_i \partial_j L \,

@@ -308,8 +308,8 @@ def candidates_of(estimators, grid):
     sizes = {name: len(each) for name, each in candidates.items() if each != [{}]}
     if len(set(sizes.values())) > 1:
         raise ValueError(
-            "grid must have the same number of settings for every loss. A loss that is not in grid "
-            f"has {len(_RATES)} settings; got numbers of settings {sizes}"
+            "grid must have the same number of settings for every loss. A loss without an entry in "
+            f"grid gets {len(_RATES)} default settings; got {sizes}"
         )
     return candidates
 

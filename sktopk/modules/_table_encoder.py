@@ -39,8 +39,8 @@ class TableEncoder(nn.Module):
         Largest number of bins per column. With 0, columns are not encoded in bins.
     n_encoded : int or "auto", default="auto"
         Largest number of bins of all columns together. If it is small, columns get fewer than
-        ``n_bins`` bins, or none. "auto" means ``n_bins`` times the number of numerical columns, but
-        at most 128, and 0 for more than 64 numerical columns.
+        ``n_bins`` bins, or none. "auto" means ``n_bins`` times the number of numerical columns, at
+        most 128. With more than 64 numerical columns, "auto" means 0: no bins.
     missing_indicator : bool or sequence of int, default=False
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None

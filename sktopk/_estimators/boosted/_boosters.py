@@ -33,7 +33,7 @@ PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
 
 
 def check_columns(params, categories, n_features):
-    """Raise ValueError if a parameter with one value per column conflicts with categories in X."""
+    """Raise ValueError if `params` has values per column that columns of categories forbid."""
     for name, values in params.items():
         if name not in PER_COLUMN or values is None or not np.size(np.array(values, object)):
             continue

@@ -111,9 +111,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     - "label" of all other classifiers: `predict`;
     - "proba": `predict_proba`, if the estimator has this method.
 
-    Labels are int64, bool, float64 or strings. An error is raised if graph and classifier differ on
-    X: scores by over 1e-4 times the largest absolute score, or probabilities by over 1e-3. For
-    float64 scores, both limits are 100 times smaller. If two classes have nearly equal scores,
+    Labels are int64, bool, float64 or strings. On X, scores of the graph may differ from those of
+    the classifier by 1e-4 times the largest absolute score, and probabilities by 1e-3 (100 times
+    less for float64 scores). Otherwise, an error is raised. If two classes have nearly equal scores,
     graph and classifier may return different labels.
 
     Parameters
