@@ -113,7 +113,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
 
     Labels are int64, bool, float64 or strings. On X, scores of the graph may differ from those of
     the classifier by 1e-4 times the largest absolute score, and probabilities by 1e-3 (100 times
-    less for float64 scores). Otherwise, an error is raised. If two classes have nearly equal scores,
+    less for float64 scores). Larger differences raise an error. If scores of classes nearly tie,
     graph and classifier may return different labels.
 
     Parameters
