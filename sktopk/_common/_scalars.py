@@ -137,7 +137,7 @@ def check_sizes(sizes, name):
 
 
 def check_parameters(estimator):
-    """Check the parameters by the functions in `_checks` of the class and its base classes."""
+    """Check each parameter by its function in `_checks` of the class, or else of a base class."""
     checks = {}
     for cls in reversed(type(estimator).__mro__):
         checks |= vars(cls).get("_checks", {})

@@ -402,7 +402,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
             return np.log(self.predict_proba(X))
 
     def _started(self):
-        """Return a new, unfitted estimator with the same parameters."""
+        """Return a new estimator with the same parameters, for `fit` to work on."""
         params = self.get_params(deep=False)
         # Copy the containers, because a user may change them after the fit.
         copies = {k: copy(v) for k, v in params.items() if isinstance(v, dict | list | np.ndarray)}

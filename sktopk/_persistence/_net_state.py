@@ -155,7 +155,7 @@ def _is_number(value):
 
 
 def _same(found, expected):
-    """Return whether `found` equals `expected`. Numbers in lists and scalar tensors may differ."""
+    """Return whether `found` equals `expected`, has as many numbers, or is a scalar tensor."""
     if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
         numbers = all(map(_is_number, found)) and len(found) == len(expected)
         return numbers or [*found] == [*expected]

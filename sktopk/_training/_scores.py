@@ -45,7 +45,7 @@ def scores_of(net, X):
 
 
 def scores_by_fold(net, X, encoded=None):
-    """Yield two values per fold of a `HeldOut`: its slice, and the scores averaged over networks.
+    """Yield two values per fold of a `HeldOut`: its slice, and the mean scores of its networks.
 
     `encoded` (None, or the encoded `Rows` of all samples) is used if this is faster.
     """

@@ -60,7 +60,7 @@ class OneGroup:
         return *key.sort(dim=-1, stable=True), self
 
     def some(self, mask):
-        return slice(None)
+        return slice(None)  # all samples, also those that `mask` omits
 
     def with_again(self, rows):
         """Return the groups after appending a copy of the samples `rows`."""

@@ -157,7 +157,7 @@ def precision_at_k_loss(
 
 
 def _counts(batch, k):
-    """Return three arrays: the weights of the best possible top k, its positives, its negatives."""
+    """Return three weights: of the best possible top k, of its positives and of its negatives."""
     n_positive, n_negative = map(batch.groups.sum, (batch.positive, batch.negative))
     k = (n_positive + n_negative).clamp(max=k)
     from_positive = torch.minimum(k, n_positive)
