@@ -209,8 +209,8 @@ def groups_of_both(positive, groups):
 def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
-    FPR_i is the share of the n_- negatives that score higher than i. Ties count one half. A share
-    below :math:`1 / n_-` depends on the highest negative only, so it is raised to :math:`1 / n_-`.
+    FPR_i is the share of the n_- negatives that score higher than i. Ties count one half. Smaller
+    shares than :math:`1 / n_-` are raised to it: the highest negative alone would decide them.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

@@ -172,10 +172,10 @@ class ThresholdClassifier(TopClassifier):
     Parameters
     ----------
     threshold : callable, default=KthLargest("all", tau=0.01)
-        Function ``threshold(scores, positive, weight)`` that returns t, or an instance of
-        :class:`sktopk.losses.KthLargest`, :class:`sktopk.losses.TopMean` or
-        :class:`sktopk.losses.SurrogateQuantile`. A parameter `k` counts samples of the training
-        set, not of a minibatch. If c is added to all scores, a function must return t + c.
+        :class:`sktopk.losses.KthLargest` or :class:`sktopk.losses.TopMean` (their `k` counts
+        samples of the training set, not of a minibatch), :class:`sktopk.losses.SurrogateQuantile`,
+        or a function ``threshold(scores, positive, weight)`` that returns the threshold. If c is
+        added to all scores, the threshold must increase by c.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         Errors in the loss: positives below or negatives above the threshold. For both, pass a dict:
         ``{"false_positives": 0.1, "false_negatives": 0.9}`` sets lambda_1 = 0.1, lambda_2 = 0.9.

@@ -312,8 +312,8 @@ def make_batches(
     """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
 
     `target` has class indices. `min_positives` is the smallest number of samples of class 1 per
-    minibatch, or None. `seen` is None in `fit`. In `partial_fit`, `seen` has the weight of each
-    class and the number of samples in all calls so far, which the loss uses as totals.
+    minibatch, or None. `seen` is None in `fit`. In `partial_fit`, `seen` has two totals of all
+    calls so far, for the loss: the weight of each class, and the number of samples.
     """
     n_samples, device = len(target), rows.device
     of_groups, least_drawn, holds_out, fold = None, LEAST_DRAWN, None, None

@@ -143,7 +143,7 @@ def check_what_is_read(callbacks, has_val, is_fit):
         is_train_loss = isinstance(each, PassthroughScoring) and each.on_train
         if isinstance(each, BatchScoring | PassthroughScoring) and not is_train_loss:
             raise ValueError(
-                f"callbacks must not have {kind}: minibatches have no scores. Use EpochScoring"
+                f"callbacks must not have {kind}: minibatches are not scored. Use EpochScoring"
             )
         if isinstance(each, EpochScoring) and not each.on_train and not has_val:
             if is_fit:

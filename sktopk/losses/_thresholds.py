@@ -29,7 +29,7 @@ def in_group(positive, of):
 
 
 def within_group(weight, positive, of):
-    """Return the weights, set to 0 for samples that `of` does not select."""
+    """Return the weights, with 0 for samples outside the group that `of` names."""
     return weight if of == "all" else weight.masked_fill(positive != (of == "positives"), 0.0)
 
 

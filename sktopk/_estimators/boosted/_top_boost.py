@@ -97,7 +97,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
-        Parameters of the loss except `k`, such as ``{"tau": 0.01}``. In searches, list whole dicts.
+        Parameters of the loss except `k`, such as ``{"tau": 0.01}``. A search takes lists of dicts.
     n_estimators : int, default=100
         Number of boosting rounds. A round grows one tree (one per class for more than two classes).
     learning_rate : float, default=0.1
