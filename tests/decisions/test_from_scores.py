@@ -43,7 +43,7 @@ def test_a_set_classifier_from_scores_equals_one_fitted_with_an_estimator(condit
     params = {"method": "aps", "conditional": conditional, "coverage": 0.8, "random_state": 0}
     large = 2**60 + np.arange(8)  # float64 would round them
     fitted = proba[:500], large[y[:500]].astype(np.uint64)
-    ours = SetClassifier.from_scores(*fitted, classes=large, fit_params=old, **params)
+    ours = SetClassifier.from_scores(*fitted, classes=large, **old, **params)
     clf = SetClassifier(frozen_proba(), **params).fit(proba[:500], y[:500], **old)
     expected = clf.predict_set(proba[500:], **new)
     np.testing.assert_array_equal(ours.predict_set(proba[500:], **new), expected)

@@ -90,7 +90,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         y: ArrayLike,
         *,
         classes: ArrayLike | None = None,
-        fit_params: dict[str, Any] | None = None,
+        groups: ArrayLike | None = None,
         **params: Any,
     ) -> Self:
         """Return a fitted estimator that is calibrated with existing scores.
@@ -109,8 +109,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             True labels.
         classes : array-like of shape (n_classes,), default=None
             All labels that can occur. None means the labels in `y`.
-        fit_params : dict, default=None
-            Other arguments of `fit`, such as ``{"groups": groups}``.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each sample, as in `fit`.
         **params : dict
             Parameters of the estimator.
 
@@ -133,7 +133,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             place = place_of(given.pos_label_, given.classes_)
             own = scores[:, place] if scores.shape[1:] == (2,) else scores.ravel()
             warn_of_scores(labels, own, labels == given.pos_label_, always=True)
-        return estimator.fit(scores, y, **(fit_params or {}))
+        return estimator.fit(scores, y, groups=groups)
 
     def get_metadata_routing(self) -> Any:
         """Return the metadata routing. `fit` passes metadata on to ``estimator.fit``."""

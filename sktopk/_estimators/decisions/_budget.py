@@ -62,8 +62,8 @@ class BudgetClassifier(CalibratedDecision):
         part of the samples and calibrates with the other part. For a fitted classifier in a
         :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
-        Limit of the rate that `constraint` names, in (0, 1). For "count", `budget` can also be an
-        integer n. The limit of the rate is then n divided by the number of samples in `fit`.
+        Limit of the rate that `constraint` names, in (0, 1). Do not tune it: `score` depends on it.
+        For "count", an integer n means n divided by the number of samples in `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
         Rate to limit. "count" (share of flagged samples), "fpr" (false positive rate) and "fdr"
         (false discovery rate) are at most `budget`. "precision" and "recall" are at least `budget`.
