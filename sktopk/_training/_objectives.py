@@ -185,10 +185,10 @@ class TopLoss(Objective):
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). With groups, there are no hard examples.
 
     `threshold` is a threshold of :mod:`sktopk.losses`, or a function ``threshold(scores, positive,
-    weight)`` that returns a scalar with a gradient. `hardest` has the positions of the next hard
-    examples in the minibatch. These are `n_hard` samples that can determine the threshold: those
-    with the lowest scores if only positives determine it, otherwise those with the highest. Other
-    samples are taken only if there are too few of these.
+    weight)`` that returns a scalar with a gradient. `hardest` has the positions, in the minibatch,
+    of the next `n_hard` hard examples: the samples with the highest scores of those that determine
+    the threshold or, if only positives do, the positives with the lowest scores. Other samples
+    follow only if there are too few.
     """
 
     compares = True

@@ -100,7 +100,7 @@ def named_like(loss):
 
 
 def params_with(loss, params):
-    """Return all parameters: those in `params`, else those stored in `loss`, else the defaults."""
+    """Return each parameter from `params`, or else from `loss`, or else its default."""
     if isinstance(loss, partial):
         return params_with(loss.func, loss.keywords | params)
     own = vars(loss) | dict(loss.named_buffers()) if isinstance(loss, nn.Module) else {}

@@ -133,9 +133,9 @@ def linear_program(
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`
     by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum `fun` is a smooth
-    function of b. It is less than the optimum p by at most
-    :math:`\varepsilon (|v|^2 + |u|^2) / 2`, where v and u are the multipliers at p. Multiplying a
-    constraint by a number changes `fun`. Violations are only penalized, so `status` is never 2.
+    function of b. It is below the optimal value of the linear program by at most
+    :math:`\varepsilon (|v|^2 + |u|^2) / 2`, where v and u are its optimal multipliers. Scaling a
+    constraint changes `fun`. Violations are only penalized, so `status` is never 2.
 
     On a CPU, "newton" is faster than "highs" for up to about 20 variables. It is also faster for
     sparse matrices if most columns have few entries. Constraints may be redundant.
