@@ -1,6 +1,7 @@
 """scikit-learn estimators that are trained with losses for the top of a ranking."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 __version__ = "0.3.0"
@@ -66,6 +67,10 @@ _HOMES = {
     "make_pipeline": "_pipeline",
 }
 _MODULES = "boosting callbacks datasets io losses metrics model_selection modules samplers".split()
+_listed = _MODULES
+if find_spec("torch") is None:  # Then `import *`, dir and help list only the names that work.
+    _listed = ["datasets", "io", "metrics"]
+    __all__[:] = ["BudgetClassifier", "Pipeline", "SetClassifier", "make_pipeline"]
 
 
 def __getattr__(name):
@@ -82,4 +87,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted([*__all__, *_MODULES, "__version__"])
+    return sorted([*__all__, *_listed, "__version__"])
