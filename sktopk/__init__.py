@@ -1,5 +1,6 @@
 """scikit-learn estimators that are trained with losses for the top of a ranking."""
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -68,7 +69,8 @@ _HOMES = {
 }
 _MODULES = "boosting callbacks datasets io losses metrics model_selection modules samplers".split()
 _listed = _MODULES
-if find_spec("torch") is None:  # Then `import *`, dir and help list only the names that work.
+# Without torch, `import *`, dir and help list only the names that work.
+if sys.modules.get("torch") is None and find_spec("torch") is None:
     _listed = ["datasets", "io", "metrics"]
     __all__[:] = ["BudgetClassifier", "Pipeline", "SetClassifier", "make_pipeline"]
 

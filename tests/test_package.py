@@ -65,7 +65,8 @@ def test_metrics_and_decisions_import_no_torch_also_in_worker_processes():
 
 def test_a_missing_dependency_is_named():
     code = "import inspect, sys; m = sys.modules; m['torch'] = None; import sktopk; del m['torch']"
-    code += "; inspect.getmembers(sktopk); m['torch'] = None; sktopk.TopKClassifier"
+    code += "; inspect.getmembers(sktopk); assert 'torch' not in m"
+    code += "; m['torch'] = None; sktopk.TopKClassifier"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert "ImportError: sktopk.TopKClassifier needs torch: pip install it first" in run.stderr
 
