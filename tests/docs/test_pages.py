@@ -63,17 +63,18 @@ def numbers(text):
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{page}.md" for page in RUN)])
 def test_the_blocks_of_a_page_run_and_print_what_follows_them(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks, namespace = BLOCK.findall((ROOT / page).read_text()), {}
+    text, namespace = (ROOT / page).read_text(), {}
+    blocks = BLOCK.findall(text) + re.findall(r"(?ms)^```py\n(.*?)^```$()", text)  # fragments last
     assert any(shown for _, shown in blocks)
     for code, shown in blocks:
         printed = io.StringIO()
         action = "ignore" if page in WARN else "error"
         with contextlib.redirect_stdout(printed), warnings.catch_warnings(action=action):
             exec(compile(code, page, "exec"), namespace)
-        text = printed.getvalue()
-        assert NUMBER.sub("#", text).split() == NUMBER.sub("#", shown).split()
+        printed = printed.getvalue()
+        assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", shown).split()
         # The tolerances allow for CPUs that round differently.
-        assert numbers(text) == pytest.approx(numbers(shown), rel=0.05, abs=0.03)
+        assert numbers(printed) == pytest.approx(numbers(shown), rel=0.05, abs=0.03)
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
