@@ -146,7 +146,7 @@ def evenly(rows, fold, generator):
 
 
 class ShuffledBatches:
-    """Shuffled minibatches of sample indices, each with about the same share of every fold.
+    """Shuffled minibatches of sample indices. Each fold is spread evenly over the minibatches.
 
     If one sample remains, it joins the last minibatch, because batch normalization needs two.
     """
@@ -166,9 +166,8 @@ class ShuffledBatches:
 class GroupBatches:
     """Shuffled minibatches of whole groups. Groups larger than `batch_size` are cut into parts.
 
-    A minibatch has either whole groups, or parts of at most `n_joined` groups that were cut.
-    `n_joined` is at most 10. It is smaller if parts would have under ``2 * min_positives`` samples.
-    The array `n_parts` has the number of parts of each group (1: not cut, 0: empty).
+    A minibatch has either whole groups, or one part of each of at most `n_joined` cut groups. The
+    array `n_parts` has the number of parts of each group (1: not cut, 0: empty).
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):
@@ -177,6 +176,7 @@ class GroupBatches:
         stop = np.cumsum(size)
         self.n_parts = (size > 0).astype(np.int64)
         self._cut, large = [], size > batch_size
+        # With fewer parts per minibatch, a part can have at least 2 * min_positives samples.
         most = min(JOINED, np.count_nonzero(large), batch_size // (2 * max(1, min_positives)))
         self.n_joined = max(1, int(most))
         part_size = batch_size // self.n_joined

@@ -154,9 +154,9 @@ def test_huge_integers_raise_errors_that_name_the_parameter(case):
 @pytest.mark.parametrize(
     ("name", "params", "says"),
     [
-        ("recall_at_k_score", {"k": 41}, r"\(40\)"),
-        ("positives_at_top_score", {"k": 31}, r"negatives, counted by weight \(30\)"),
-        ("recall_at_k_score", {"k": 3, "sample_weight": np.full(40, 1 / 40)}, r"\(1\)"),
+        ("recall_at_k_score", {"k": 41}, r"all samples \(total weight 40\)"),
+        ("positives_at_top_score", {"k": 31}, r"all negatives \(total weight 30\)"),
+        ("recall_at_k_score", {"k": 3, "sample_weight": np.full(40, 1 / 40)}, r"weight 1\)"),
     ],
 )
 def test_a_k_above_the_number_of_samples_gives_a_warning(name, params, says):

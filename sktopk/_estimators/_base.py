@@ -82,17 +82,19 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Number of epochs. "auto" is 18, or more if 18 epochs have less than 360 steps (minibatches).
     n_iter_no_change : int or None, default=None
         Training stops after this number of epochs without improvement on held-out samples, and
-        keeps the best epoch. None trains all epochs. It keeps the last epoch, or the best epoch if
-        this one is better on held-out samples by more than two standard errors.
+        keeps the best epoch. With None, all epochs are trained. The last epoch is then kept, unless
+        the best epoch is better on held-out samples by more than two standard errors.
     calibration : "temperature" or None, default="temperature"
-        Calibration of `predict_proba` on held-out samples: temperature scaling, which keeps the
-        order of classes. None does not calibrate. If `n_iter_no_change` is also None, no samples
-        are held out, and the last epoch is kept.
+        Calibration of `predict_proba` on held-out samples. "temperature" is temperature scaling,
+        which keeps the order of classes. With None, `predict_proba` is not calibrated. If
+        `n_iter_no_change` is also None and `X_val` is not passed, `fit` holds out no samples and
+        keeps the last epoch.
     callbacks : list, default=None
         skorch callbacks or ``(name, callback)`` pairs. Callbacks get class indices as labels y.
     net_params : dict, default=None
         Arguments of skorch's net such as "optimizer", "compile", "module__x" and "optimizer__x", or
-        ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` sets "module__x".
+        ``{"precision": "bf16"}`` for mixed precision. ``set_params(module__x=1)`` sets the entry
+        "module__x" of `net_params`.
     device : str or torch.device, default="auto"
         Device of the networks. "auto" is the first GPU (CUDA or XPU), or else the CPU.
     verbose : int, default=0
@@ -269,8 +271,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
                 if folds is None and validation is None:
                     units = "samples" if groups is None else "groups"
                     warn(
-                        f"no {units} are held out, because too few {units} differ: predict_proba "
-                        f"is not calibrated, and the last epoch is kept. Add {units} or pass X_val"
+                        f"no {units} are held out, because there are too few different {units} per "
+                        "class: predict_proba is not calibrated, and the last epoch is kept. Add "
+                        f"{units} or pass X_val"
                     )
             _fit.build(new, train, seed)
             try:

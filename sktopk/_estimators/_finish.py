@@ -111,7 +111,8 @@ def set_threshold(clf, scores, data):
     found = clf._task_.finish(scores, target, weight, data.groups)
     vars(clf).update(found)
     if not found:
-        warn("threshold_ is not updated: the samples lack a class from which it is computed")
+        lacks = "the samples lack" if data.groups is None else "each group lacks"
+        warn(f"threshold_ is not updated, because {lacks} one of the two classes")
 
 
 def calibrate(clf, scores, target, weight):

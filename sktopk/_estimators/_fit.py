@@ -107,7 +107,7 @@ def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
 
 
 def columns_with_missing(X):
-    """Return two index arrays: columns with at least one NaN, and columns with any number."""
+    """Return two index arrays: columns with a NaN, and columns with a value that is not NaN."""
     table = X
     while isinstance(table, SomeRows):
         table = table.table
@@ -169,7 +169,7 @@ def n_networks(estimator):
 
 
 def hold_out(clf, data, seed):
-    """Return (train, held_out, folds). One network gets no `folds`, an ensemble no `held_out`."""
+    """Return (train, held_out, folds). One network has folds=None, an ensemble held_out=None."""
     order, target = data.order(seed), data.target
     n_members, is_ranking = clf.n_estimators_, clf._task_.is_ranking
     for n_folds in range(n_members if n_members > 1 else HELD_OUT_FOLDS, 1, -1):
@@ -292,7 +292,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Train the network. Return the KeyboardInterrupt of Ctrl-C (else None), and the `Totals`."""
+    """Train. Return (interrupted, totals): `interrupted` is the error of Ctrl-C, or None."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     batches = make_batches(
@@ -337,11 +337,7 @@ def plain_row(row):
 
 
 def values_of(task, unseen, folds, totals, rows):
-    """Return a function `values(net)` for :class:`Validation` that scores held-out samples.
-
-    With `folds`, `values` may read the held-out samples from the training samples `rows`, if `rows`
-    is already encoded. To save time, `values` computes the loss only if `totals` is not None.
-    """
+    """Return a function `values(net)` for :class:`Validation` that scores held-out samples."""
     order = unseen.order(0) if folds is None else folds.order[unseen.X.index]
     cluster = np.unique(order, return_inverse=True)[1]
 

@@ -69,9 +69,10 @@ class RankingClassifier(BaseNetClassifier):
     Attributes
     ----------
     threshold_ : float
-        Decision threshold, which `decision_function` subtracts. `fit` computes it from training
-        scores. If an ensemble holds out samples, `fit` first gives its training scores the
-        distribution of held-out scores, because new samples have scores like held-out samples.
+        Decision threshold, which `decision_function` subtracts. `fit` computes `threshold_` from
+        the scores of the training samples. If an ensemble holds out samples, `fit` first corrects
+        these scores to be distributed like the scores of held-out samples, because new samples have
+        scores like held-out samples.
     pos_label_ : int, float, bool or str
         Label of the positives.
     n_groups_ : int
@@ -123,8 +124,9 @@ class RankingClassifier(BaseNetClassifier):
             Parameters of :meth:`TopKClassifier.fit`: training samples with their labels and
             weights, validation samples with their labels, and a file that stores the progress.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its day. Each group has its own threshold. `threshold_` is
-            their median. An integer `k` is a rank within a group. Networks hold out whole groups.
+            Group of each sample, such as its day. Each group has its own threshold, and
+            `threshold_` is the median of the thresholds of the groups. An integer `k` is a rank
+            within each group. A network holds out whole groups.
 
         Returns
         -------
@@ -148,8 +150,8 @@ class RankingClassifier(BaseNetClassifier):
         """Train for one epoch on a part of the data, at a constant learning rate.
 
         Each call computes `threshold_` from its own samples. Without groups, an integer `k` is a
-        rank among the samples of all calls so far. A sample that was passed twice counts twice. A
-        call with a tenth of all these samples uses the rank k / 10 among its own samples.
+        rank among the samples of all calls so far. The rank within a call is smaller in proportion:
+        k / 10 if the call has a tenth of all samples. A sample that was passed twice counts twice.
 
         Parameters
         ----------
@@ -310,8 +312,10 @@ class TopClassifier(RankingClassifier):
         max(0, 1 + z), and "logistic" is log2(1 + exp z).
     buffer_size : int, default=4
         Number of hard examples that each network keeps from earlier minibatches to estimate the
-        threshold. If negatives or all samples determine the threshold, those with the highest
-        scores are kept. If positives do, those with the lowest scores are kept. 0 keeps none.
+        threshold. 0 keeps none. For a threshold computed from positives, the positives with the
+        lowest scores are kept. For a threshold computed from negatives, the negatives with the
+        highest scores are kept. For a threshold computed from all samples, the samples with the
+        highest scores are kept.
 
     References
     ----------

@@ -80,7 +80,7 @@ class PatMatNPClassifier(TopClassifier):
     and j is about tau times their number.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score` at the rate tau. `threshold_`
-    is between the t of the training set (formula above) and the next lower training score.
+    is between t, computed from the training samples, and the highest training score below t.
 
     Parameters
     ----------
@@ -114,7 +114,8 @@ class RecallAtFPRClassifier(TopClassifier):
 
     The threshold t solves the second equation, in which :math:`\varphi` is `fpr`. With the hinge,
     the loss is the optimum of a linear program (:func:`sktopk.losses.recall_at_fpr_loss`). With
-    ``surrogate="quadratic"``, this is the original Pat&Mat-NP (reference 2 of [1]_).
+    ``surrogate="quadratic"``, the loss is that of the original Pat&Mat-NP, which is reference 2 in
+    the bibliography of [1]_.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
     threshold with a false-positive rate of at most `fpr` on the training set. For a guarantee on

@@ -84,8 +84,8 @@ class Checkpoint:
             load_net_state(net, found["net"])
             check_like(net.run.average.state_dict(), found["average"], "average", {})
             net.run.average.load_state_dict(found["average"])
-            if len(net.history_) != found["n_epochs"]:
-                raise ValueError("n_epochs must be the length of the history")
+            if (n := len(net.history_)) != (came := found["n_epochs"]):
+                raise ValueError(f"n_epochs must be {n}, the length of the history; got {came}")
             if net.own_generator is None:
                 torch.set_rng_state(net.rng_state[0])
                 if len(net.rng_state) > 1:

@@ -48,14 +48,7 @@ def csr_tensor(X):
 
 
 class Rows:
-    """Samples of X as tensors, indexed by a slice or a tensor of sample indices.
-
-    X is not modified. With `resident`, the constructor copies X to `device`. Exceptions are sparse
-    matrices, memory maps, Datasets, and arrays that need more than the share `RESIDENT_SHARE` of
-    the device's free memory. With `sparse`, samples of a CSR matrix are `SparseRows` if these are
-    faster. `loading` has the arguments of the DataLoader with which `read` reads a Dataset.
-    `encoded` says that X is the output of the network's encoder.
-    """
+    """Samples of X as tensors, indexed by a slice or a tensor of sample indices."""
 
     def __init__(
         self, X, device, dtype, *, resident=False, sparse=False, loading=None, encoded=False
@@ -141,11 +134,6 @@ class MiniBatches:
     A GPU gets all sample indices at the start of an epoch. Samples in main memory are copied while
     the GPU computes the previous minibatch. Hard examples are copied after this computation,
     because they are not known before.
-
-    `holds_out` is None or a mask (n_members, n_samples): True for samples that a network does not
-    draw. So networks can draw different numbers of samples. If the smallest number is at least
-    `least_drawn` times the largest, all networks draw the smallest number. `hard` has the indices
-    of the hard examples.
     """
 
     def __init__(
@@ -289,7 +277,7 @@ class Groups:
         self._share = torch.from_numpy(has_class * len(batches) / (n_lists * n_parts)).to(device)
 
     def lists(self, members, rows, length):
-        """Return the groups among the first `length` samples of each network, as `Lists`."""
+        """Divide the first `length` samples of each network into groups, and return `Lists`."""
         rows = rows[members][:, :length]
         n_groups, member = len(self._totals.unit), torch.arange(len(rows), device=rows.device)
         code = self.codes[rows] + n_groups * member.unsqueeze(1)
@@ -309,12 +297,7 @@ def make_batches(
     n_classes, n_members, batch_size, min_positives, n_hard, generator,
     folds=None, groups=None, seen=None,
 ):  # fmt: skip
-    """Return the `MiniBatches` for a call of `fit` or `partial_fit`.
-
-    `target` has class indices. `min_positives` is the smallest number of samples of class 1 per
-    minibatch, or None. `seen` is None in `fit`. In `partial_fit`, `seen` has two totals of all
-    calls so far, for the loss: the weight of each class, and the number of samples.
-    """
+    """Return the `MiniBatches` for a call of `fit` or `partial_fit`."""
     n_samples, device = len(target), rows.device
     of_groups, least_drawn, holds_out, fold = None, LEAST_DRAWN, None, None
     place, drawn = target, np.ones((n_members, 1))
@@ -357,8 +340,9 @@ def make_batches(
 def totals_of(place, weight, shape, device, drawn=None, seen=None):
     """Return sums and means of the sample weights in each part of the samples, as `Totals`.
 
-    ``place[i]`` is ``part * n_classes + class`` of sample i. `shape` is (n_parts, n_classes). With
-    a mask `drawn` (n_members, n_parts), sums and means are per network, over the parts it draws.
+    ``place[i]`` is ``part * n_classes + class`` of sample i. `shape` is (n_parts, n_classes).
+    ``drawn[m, p]`` is 1 if network m draws the samples of part p, else 0. With `drawn`, sums and
+    means are computed for each network instead of each part.
     """
     values = weight > 0, weight, None  # numbers of weights > 0, sums, numbers of samples
     count, weight_of, n = (np.bincount(place, w, math.prod(shape)).reshape(shape) for w in values)

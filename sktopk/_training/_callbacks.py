@@ -124,7 +124,7 @@ def kept_epoch(callbacks, history):
 
 
 def without_old_best(callbacks):
-    """Return the callbacks that cannot load weights from before this call of `partial_fit`."""
+    """Omit callbacks with ``load_best=True``, because they would load weights of earlier calls."""
     loading = EarlyStopping, Checkpoint
     kept = [each for each in callbacks if not (isinstance(each[1], loading) and each[1].load_best)]
     if len(kept) < len(callbacks):
@@ -133,11 +133,7 @@ def without_old_best(callbacks):
 
 
 def check_what_is_read(callbacks, has_val, is_fit):
-    """Raise ValueError if a callback of skorch cannot compute its score.
-
-    Minibatches have no scores except the training loss. Scores of held-out samples need
-    `has_val=True`. Without held-out samples, `fit` raises the error, but `partial_fit` only warns.
-    """
+    """Raise an error or warn if a callback of skorch cannot compute its score."""
     for _, each in callbacks:
         kind = type(each).__name__
         is_train_loss = isinstance(each, PassthroughScoring) and each.on_train
@@ -154,10 +150,7 @@ def check_what_is_read(callbacks, has_val, is_fit):
 
 
 def has_monitored(callback, net, has_val, is_fit):
-    """Return whether the history has the entry that a callback of skorch monitors.
-
-    If the entry is missing, `fit` raises ValueError, and `partial_fit` skips the callback.
-    """
+    """Return whether the history has the entry that a callback of skorch monitors."""
     monitor, last = getattr(callback, "monitor", None), net.history[-1]
     is_plateau = getattr(callback, "policy_", None) is torch.optim.lr_scheduler.ReduceLROnPlateau
     monitors = is_plateau or isinstance(callback, EarlyStopping | Checkpoint)

@@ -83,12 +83,12 @@ def with_version(data):
 
 
 def names_in(data, constructed):
-    """Check an archive, and return the names of its types. It may call only `constructed` types."""
+    """Check an archive, and return the full names of the types that it contains."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         stored = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
         if not stored or len(sizes) < len(archive.infolist()) or sum(sizes.values()) > len(data):
-            raise ValueError("archived files must be uncompressed and share no names or bytes")
+            raise ValueError("archived files must be uncompressed, differ in name and not overlap")
         version = json.loads(archive.read(_VERSION)) if _VERSION in sizes else {}
         if version.get("format", FORMAT) != FORMAT:
             raise ValueError(f"the file's sktopk format must be {FORMAT}; got {version['format']}")
@@ -127,8 +127,8 @@ def _check_array(archive, name):
 def _check_sparse(data, n_bytes):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(each.file_size for each in archive.infolist())
-        if size > _SPARSE_RATIO * n_bytes + _SPARSE_BYTES:
-            raise ValueError(f"damaged file of {n_bytes} bytes: a sparse matrix has {size} bytes")
+        if size > (most := _SPARSE_RATIO * n_bytes + _SPARSE_BYTES):
+            raise ValueError(f"a sparse matrix must decompress to at most {most} bytes; got {size}")
         for name in archive.namelist():
             _check_array(archive, name)
 
@@ -141,20 +141,20 @@ def _check_nodes(schema, sizes, constructed):
         name, number = f"{node.get('__module__')}.{node.get('__class__')}", node.get("__id__")
         names.add(name)
         loader = node["__loader__"]
-        if loader == "ConstructorFromReduceNode" and name not in constructed:
+        if loader == "ConstructorFromReduceNode" and name not in constructed:  # skops calls it
             raise ValueError(f"the file must not call {name}")
         if name == "numpy.void":  # could allocate any number of bytes
             raise ValueError(f"the file must not contain an object of type {name}")
         # skops replaces a node by the first node with the same `__id__`. If small nodes could stand
         # for large nodes, loading a small file could take exponential time.
         if number and size_of.setdefault(number, n_values) != n_values:
-            raise ValueError(f"all nodes with __id__ {number} must have the same content")
+            raise ValueError(f"damaged file: objects with __id__ {number} must have equal content")
         file = node.get("file")
         if loader in _ENDINGS and (file is not None or node.get("type") != "json"):
             known = isinstance(file, str) and file.endswith(_ENDINGS[loader]) and file in sizes
             own = number or object()  # skops does not reuse nodes without `__id__`
             if not known or reader.setdefault(file, own) != own:
-                raise ValueError(f"each {loader} needs its own file; got {file!r:.40}")
+                raise ValueError(f"each {loader} must have its own archived file; got {file!r:.40}")
     return names
 
 

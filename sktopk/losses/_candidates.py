@@ -32,14 +32,16 @@ def sample_candidates(
     To estimate the loss over all C classes, add the log weights to the scores:
 
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. On average, this
-      estimate is too small by about v/2, where v is the relative variance of the estimate of
-      :math:`\sum_j \exp s_j`.
-    - The smooth top-k loss of ``scores + k * tau * log_weight`` is too small by about
-      :math:`\tau((2k-1)v/2 + (k-1)/|D|)` if no class dominates. Here, v is the relative variance
-      of the estimate of :math:`\sum_j \exp(s_j / (k\tau))`.
+      estimate is lower than cross-entropy over all classes by about v/2, where v is the relative
+      variance of the estimate of :math:`\sum_j \exp s_j`.
+    - The smooth top-k loss of ``scores + k * tau * log_weight`` is, on average, lower than the loss
+      over all classes by about :math:`\tau((2k-1)u/2 + (k-1)/|D|)` if no class dominates. Here, u
+      is the relative variance of the estimate of :math:`\sum_j \exp(s_j / (k\tau))`, and
+      :math:`|D|` is the number of classes in D.
 
-    Hinge, noised, grouping and transition losses cannot be estimated in this way: they need the k
-    largest scores of all classes. Memory and time of :func:`sample_candidates` do not depend on C.
+    Hinge, noised, grouping and transition losses cannot be estimated from candidates, because they
+    need the k largest scores of all classes. Memory and time of :func:`sample_candidates` do not
+    depend on the number of classes.
 
     Parameters
     ----------

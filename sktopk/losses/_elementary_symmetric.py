@@ -110,8 +110,9 @@ def _zeros(count, *shape, like):
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     """Return the `SubsetSums` of all classes except the label.
 
-    `head` has the 2k largest of their scores (all, if fewer), descending. The k-th is finite.
-    `left_out` has the classes in `head`, and the label. Set `keep_rest` to use `rest_inclusion`.
+    `head` has the 2k largest scores of these classes, or all scores if there are fewer, in
+    descending order. The k-th largest score must be finite. `left_out` has the classes that are not
+    in the rest: the label, and the classes of `head`. `rest_inclusion` needs ``keep_rest=True``.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -144,9 +145,7 @@ def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
 def head_inclusion(sums):
     """Return two tensors, P_k(j) and P_(k-1)(j), for each class j of the 2k best classes.
 
-    P_k(j) is the probability that a set of k classes contains class j. Derivatives of the sums
-    yield 1 - P_k(j) for the k best classes, and P_(k-1)(j) for the next k. The other probability of
-    each class then follows from P_k(j) = e_j (sigma_(k-1) / sigma_k) (1 - P_(k-1)(j)).
+    P_k(j) is the probability that a set of k classes contains class j.
     """
     odds, z, ratio, products = sums.odds, sums.z, sums.ratio, sums.products
     k = len(odds)
@@ -163,6 +162,7 @@ def head_inclusion(sums):
     share = share * proba / z[:2]
     # `share[:, 0]` has, for each of the k best classes, the probability that a k-subset omits it.
     top, middle_less_1 = 1.0 - share[:, 0], share[:, 1]
+    # P_k(j) = o_j (1 - P_(k-1)(j)) gives the other values, with o_j = e_j sigma_(k-1) / sigma_k.
     top_less_1 = 1.0 - odds[:, 0] * ratio * top
     middle = odds[:, 1] / ratio * (1.0 - middle_less_1)
     return torch.cat([top, middle]), torch.cat([top_less_1, middle_less_1])
@@ -171,9 +171,9 @@ def head_inclusion(sums):
 def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
-    P_k(j) is the probability that a set of k classes contains class j. Class j is not among the 2k
-    best classes. With y_(i+2) instead of y_(i+1), the sum is P_(k-1)(j). The sum is stable, because
-    y decreases from y_1 = 1, and the odds o_j = e_j sigma_(k-1) / sigma_k are below 1.
+    P_k(j) is the probability that a set of k classes contains class j, where j is not among the 2k
+    best classes. o_j is e_j sigma_(k-1) / sigma_k. The alternating sum is stable, because y
+    decreases from y_1 = 1, and o_j < 1. P_(k-1)(j) is the sum of (-1)^i y_(i+2) o_j^(i+1).
     """
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])

@@ -8,9 +8,9 @@ def topk_distribution_loss(scores, target, *, loss, k, **params):
         L(s, y) = \frac{\sum_i p_i L_{k_i, \tau_i}(s, y)}{\sum_i p_i},
         \qquad \tau_i = \tau \frac{k_{\max}}{k_i}
 
-    `k` is the dict {k_i: p_i} with the largest key :math:`k_{\max}`. `params` are other parameters
-    of the function `loss`. If they contain tau, `loss` divides the scores by
-    :math:`k_i \tau_i = k_{\max} \tau`, the same number for all k_i.
+    `k` is the dict {k_i: p_i}, and :math:`k_{\max}` is its largest key. `params` are other
+    parameters of the function `loss`. If `params` contain tau, the loss for k_i has the temperature
+    :math:`\tau_i`, so that scores are divided by :math:`k_i \tau_i = k_{\max} \tau` for every k_i.
     """
     check_k_distribution(k)
     total, value = sum(k.values()), 0.0

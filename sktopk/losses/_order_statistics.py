@@ -72,8 +72,9 @@ def expected_kth_largest(scores, k, sigma):
     r"""Return the expectation of the k-th largest entry of :math:`s + \sigma Z` by quadrature.
 
     Let N(x) be the number of noised scores above x. If a is far below all scores, the expectation
-    is :math:`a + \int_a^\infty P(N(x) \ge k) \, dx`. The probabilities of N(x) = 0, ..., k - 1 are
-    the first k coefficients of a product of linear polynomials, one per class.
+    is :math:`a + \int_a^\infty P(N(x) \ge k) \, dx`. The probability of N(x) = i is the coefficient
+    of :math:`z^i` in the product of the polynomials :math:`1 - p_j + p_j z` over all classes j,
+    where :math:`p_j` is the probability that the noised score of class j is above x.
     """
     # In products of many probabilities, float32 would lose digits.
     dtype = torch.float64 if scores.shape[1] > 200 else scores.dtype

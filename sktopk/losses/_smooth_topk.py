@@ -84,9 +84,10 @@ def smooth_topk_loss(
     :math:`e_j` of each set of k classes without y, and add these products. For k = 1, m = 0 and
     :math:`\tau` = 1, the loss is cross-entropy.
 
-    For :math:`\tau > 0`, classes other than y with tied scores have the same gradient, and second
-    derivatives raise an error. The time per sample is O(k n_classes). The loss ignores the order
-    of the top k classes. To learn this order in your own training loop, add cross-entropy.
+    For :math:`\tau > 0`, classes with equal scores have equal gradients, except for class y. For
+    :math:`\tau > 0`, second derivatives raise an error. The time per sample is O(k n_classes). The
+    loss ignores the order of the top k classes. To learn this order in your own training loop, add
+    cross-entropy.
 
     Parameters
     ----------
@@ -158,8 +159,9 @@ def smooth_topk_adjusted_loss(
     The loss is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
     :math:`\pi_j` is the share of class j among the training samples. Training with this loss raises
     scores :math:`s_j` of rare classes, but frequent classes usually keep an advantage. For k = 1,
-    use :func:`logit_adjusted_loss`, which removes this advantage. For k > 1, train with the sum of
-    both losses, in your own training loop. Adding cross-entropy instead would undo the adjustment.
+    use :func:`logit_adjusted_loss`, which removes this advantage. For k > 1, train in your own
+    training loop with the sum of `smooth_topk_adjusted_loss` and :func:`logit_adjusted_loss`.
+    Do not add plain cross-entropy, because it would undo the adjustment.
 
     Examples
     --------

@@ -34,7 +34,8 @@ def topk_grouping_loss(
     target : Tensor of shape (n_samples,) or (n_samples, n_classes)
         Integer class indices, or probabilities of the classes.
     k : int
-        Number of classes that count as one, ``1 <= k < n_classes``. With k=1, L is cross-entropy.
+        The k classes with the largest scores are treated as one class, ``1 <= k < n_classes``. With
+        k=1, L is cross-entropy.
 
     Returns
     -------

@@ -155,8 +155,8 @@ def topk_hinge_calibrated_loss(
 
     where :math:`m` is the margin. All classes are ranked, including the label. This makes the loss
     top-k calibrated [1]_, [2]_. With ``margin=1``, the loss is at least the top-k error. If the
-    label has rank k+1, the loss is m, and its gradient is zero (if scores tie, only one class has
-    this rank). Training can then stall, unless you add cross-entropy of the same scores.
+    label has rank k+1, the loss is m, and its gradient is zero. Training can then stall, unless you
+    add cross-entropy of the same scores.
 
     Returns
     -------

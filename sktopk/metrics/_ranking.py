@@ -31,10 +31,10 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    The `count` samples of a block are in random order. Each sample has a weight w and a value v,
-    such as 1 for positives and 0 for negatives. `weight`, `value` and `negative` are the sums of w,
-    w v and w (1 - v) in each block. If `ties` is "optimistic" or "pessimistic", samples with equal
-    scores but different v are in different blocks.
+    Each field has one entry per block. `count` is the number of samples of a block, whose order is
+    random. Each sample has a weight w and a value v, such as 1 for positives and 0 for negatives.
+    `weight`, `value` and `negative` are the sums of w, w v and w (1 - v) in each block. If `ties`
+    is "optimistic" or "pessimistic", all samples of a block have the same v.
     """
 
     weight: np.ndarray
@@ -114,7 +114,7 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return two arrays: total weight and expected value of the 0, 1, 2, ... best samples."""
+        """Return two arrays: entry m is the total weight, or total value, of the m best samples."""
         # Samples with equal scores get equal weights, so that their order has no effect.
         selected = np.append(0.0, np.cumsum(np.repeat(self.weight / self.count, self.count)))
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
@@ -143,16 +143,16 @@ def first_reaching(cumulative, level):
 
 def warn_of_few(score, k, n, what):
     warn(
-        f"{score}: k={k!r} exceeds the number of {what}, counted by weight ({n:g}), so every "
-        "ranking has the same score; use a smaller k"
+        f"{score}: k={k!r} covers all {what} (total weight {n:g}), so every ranking has the same "
+        "score; use a smaller k"
     )
 
 
 def warn_of_scores(y_true, y_score, positive, always=False):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
-    By default, ranks are checked only if the positive label is the smaller label, because `y_score`
-    may then hold the scores of the larger label. With `always`, ranks are always checked.
+    By default, the ranking is checked only if the positive label is the smaller label, because
+    classifiers then return scores of the other label. With `always`, it is checked for any labels.
     """
     y_true = np.asarray(on_host(y_true, "y_true")).ravel()
     y_score = np.asarray(on_host(y_score, "y_score"))

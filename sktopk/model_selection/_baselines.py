@@ -48,7 +48,7 @@ def loss_baselines(with_loss, prefix, n_classes, scorer, is_weighted):
 
 
 def other_baselines(estimator, n_classes, X, y):
-    """Return two dicts: baselines in place of the last step, and reasons for omitted baselines."""
+    """Return two dicts: baseline models, and the reasons why other baselines are omitted."""
     last = estimator
     while isinstance(last, Pipeline):
         if len(last.steps) > 1:

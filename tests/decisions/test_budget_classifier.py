@@ -228,7 +228,7 @@ def test_either_label_can_be_positive(pos_label, data):
 
 def test_labels_in_another_order_than_the_samples_warn(data):
     X, y = pd.DataFrame(data[0]), pd.Series(data[1])
-    with pytest.warns(UserWarning, match="the same index in different orders; samples match by"):
+    with pytest.warns(UserWarning, match="the same index in different orders, but are matched"):
         BudgetClassifier(LogisticRegression(), random_state=0).fit(X, y[::-1])
 
 

@@ -94,9 +94,9 @@ def test_wrong_parameters_of_set_classifier_raise(params, error, message):
 
 def test_invalid_labels_groups_probabilities_and_outputs_raise():
     X, y = draw(50)
-    with pytest.raises(ValueError, match=r"y must have a class with two samples, .*n_samples=8"):
+    with pytest.raises(ValueError, match=r"y must have more samples per class: .*n_samples=8"):
         SetClassifier(Given(), method="lac").fit(X[:8], np.arange(8))
-    with pytest.raises(ValueError, match="groups must have a class with two groups"):
+    with pytest.raises(ValueError, match="groups must have more groups per class"):
         SetClassifier(Given()).fit(X, y, groups=np.zeros(50))
     with pytest.raises(ValueError, match=r"y must have .* such as 0; got 'a'"):
         SetClassifier(frozen(), method="lac").fit(X, np.full(50, "a"))

@@ -65,10 +65,10 @@ def read_twice(members, first, second):
 NETWORK = f"{MLP.__module__}.MLP"
 TWO_NUMBERS = node_of("TupleNode", "builtins.tuple", content=[NUMBER, NUMBER])
 FORGED = {
-    "nested references": (with_parameter(nested(29)), "the same content"),
+    "nested references": (with_parameter(nested(29)), "equal content"),
     "an array that two nodes read": (
-        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "needs its own file"),
-    "an array without an id": (partial(read_twice, first={}, second={}), "needs its own file"),
+        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "its own archived file"),
+    "an array without an id": (partial(read_twice, first={}, second={}), "its own archived file"),
     "a huge array": (with_array(array_of(("<f8", (2**40,)))), "has 0 bytes, which"),
     "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "has 0 bytes, which"),
     "items of size 0": (with_array(array_of(("|V0", (2**40,)))), "has 0 bytes, which"),
@@ -84,7 +84,7 @@ FORGED = {
         f"must not call {NETWORK}"),
     "a file that does not exist": (
         with_parameter(node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="b.npy")),
-        "needs its own file"),
+        "its own archived file"),
 }  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_compressed_members_of_the_archive_raise(path):
     change = with_array(array_of(("<f8", (10**6,)), bytes(8 * 10**6)))
     rewritten(path, change, zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 10**5
-    with pytest.raises(ValueError, match="must be uncompressed and share no names"):
+    with pytest.raises(ValueError, match="must be uncompressed, differ in name"):
         load(path)
 
 
@@ -119,7 +119,7 @@ def test_members_of_the_archive_that_share_bytes_raise(path):
                 setattr(other, name, getattr(info, name))
             archive.filelist.append(other)
         archive._didModify = True
-    with pytest.raises(ValueError, match="share no names or bytes"):
+    with pytest.raises(ValueError, match="differ in name and not overlap"):
         load(path)
 
 

@@ -152,4 +152,5 @@ def _numbers(found, name, kind, length, limit=2**31):
 
 def _check(is_met, allowed, got):
     if not is_met:
-        raise ValueError(f"model texts in boosters_ must have {allowed}; got {got!r:.80}")
+        what = f"its text in boosters_ must have {allowed}; got {got!r:.80}"
+        raise ValueError(f"the LightGBM model cannot be read: {what}")

@@ -64,7 +64,8 @@ class Trained(NamedTuple):
 def _warn_of_order(X, y):
     of_pandas = is_of(X, "pandas") and is_of(y, "pandas")
     if of_pandas and not X.index.equals(y.index) and {*X.index} == {*y.index}:
-        warn("X and y have the same index in different orders; samples match by position")
+        order = "X and y have the same index in different orders, but are matched by position"
+        warn(f"{order}. To match by index, pass y.loc[X.index]")
 
 
 def tags_of(estimator):
@@ -233,9 +234,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if not mask.any():
             name, unit = ("y", "samples") if groups is None else ("groups", "groups")
             raise ValueError(
-                f"{name} must have a class with two {unit}, as one of them is for calibration; "
-                f"got at most one per class (n_samples={len(y)}). Add {unit}, or calibrate a "
-                "fitted estimator in FrozenEstimator"
+                f"{name} must have more {unit} per class: training keeps at least one per class, "
+                f"so no {unit} are held out for calibration; got n_samples={len(y)}. Add {unit}, "
+                "or pass a fitted estimator as FrozenEstimator(estimator)"
             )
         train, index = np.flatnonzero(~mask), np.flatnonzero(mask)
         estimator.fit(take_rows(X, train), y[train], **take_params(fit_params, train, len(y)))

@@ -27,7 +27,7 @@ class Rate(NamedTuple):
 
 
 def calibration_rates(flagged, positive, level):
-    """Return a dict of the rates flagged, fpr, recall and precision, without rates 0 / 0."""
+    """Return a dict with "flagged", "fpr", "recall" and "precision". Omit rates that are 0 / 0."""
     rows = {"flagged": flagged, "fpr": flagged[~positive], "recall": flagged[positive]}
     rows |= {"precision": positive[flagged]}
     return {name: clopper_pearson(each, level) for name, each in rows.items() if len(each)}
@@ -122,6 +122,7 @@ def warn_of_drift(flagged, old, what="flagged"):
     if min(more, fewer) < _DRIFT_P_VALUE:
         warn(
             f"{100 * count / n:.3g} % of {n} samples are {what}, but {100 * known / n_old:.3g} % "
-            f"of {n_old} calibration samples were: the scores or the share of positives changed, "
-            "or the classifier was trained on one of these sets. Calibrate with samples like these"
+            f"of {n_old} calibration samples were. Either the scores or the share of positives "
+            "changed, or the classifier was trained on the new or on the calibration samples. "
+            "Calibrate with samples that are like the new samples and were not used for training"
         )

@@ -67,7 +67,8 @@ def linear_program(
         Costs, floating point. The leading dimensions of all arguments broadcast to one shape.
     A_ub : Tensor of shape (..., n_inequalities, n_variables) or None
         Left side of inequalities: dense, sparse COO or CSR. None means no inequalities. A sparse
-        matrix has either all leading dimensions or none. Only its stored entries get a gradient.
+        `A_ub` is either one matrix for all programs or one matrix for each program. Only the
+        stored entries of a sparse `A_ub` get a gradient.
     b_ub : Tensor of shape (..., n_inequalities) or None
         Right side of the inequalities. None if `A_ub` is None.
     A_eq : Tensor of shape (..., n_equations, n_variables), default=None
@@ -86,10 +87,13 @@ def linear_program(
         exact, but less smooth.
     tol : float, default=None
         Positive tolerance for constraints, dual residual and gap, relative to the largest cost and
-        right-hand side. Not used by "highs". None means 1e-9. With None, "newton" solves unsolved
-        programs again with 1e-6 if an input is not float64. Gradients can be wrong if the ratio of
-        two costs, or of the norms of two rows, is above 1e-2 / `tol`. `status` can be wrong if the
-        norm of the solution or of the multipliers is above 1e-3 / `tol`, clipped to [1e2, 1e6].
+        right-hand side. Not used by "highs". None means 1e-9. If `tol` is None and an input is not
+        float64, "newton" also tries 1e-6 for programs that it does not solve with 1e-9.
+
+        - Gradients can be wrong if the ratio of two costs, or of the norms of two rows of `A_ub`
+          and `A_eq`, is above 1e-2 / `tol`.
+        - `status` can be wrong if the norm of the solution or of the multipliers is above a limit.
+          This limit is 1e-3 / `tol`, but at least 1e2 and at most 1e6.
     max_iter : int, default=500
         Largest number of Newton steps. Not used by "highs".
     on_failure : {"warn", "raise", "ignore"}, default="warn"
@@ -132,10 +136,11 @@ def linear_program(
     -----
     ``method="penalty"`` minimizes
     :math:`c^\top x + \tfrac{1}{2 \varepsilon} (|(A_{ub} x - b_{ub})_+|^2 + |A_{eq} x - b_{eq}|^2)`
-    by Newton's method [2]_; :math:`\varepsilon` is ``smoothing``. The minimum `fun` is a smooth
-    function of b. It is below the optimal value of the linear program by at most
-    :math:`\varepsilon (|v|^2 + |u|^2) / 2`, where v and u are its optimal multipliers. Scaling a
-    constraint changes `fun`. Violations are only penalized, so `status` is never 2.
+    by Newton's method [2]_, where :math:`\varepsilon` is `smoothing`. The minimum `fun` is a smooth
+    function of b. `fun` is at most :math:`\varepsilon (|v|^2 + |u|^2) / 2` below the optimum of the
+    linear program, where v and u are the optimal multipliers of the linear program. Multiplying a
+    constraint by a number changes `fun`. `status` is never 2 (infeasible), because violations of
+    constraints are only penalized.
 
     On a CPU, "newton" is faster than "highs" for up to about 20 variables. It is also faster for
     sparse matrices if most columns have few entries. Constraints may be redundant.
@@ -272,7 +277,7 @@ def _check(tensor, name, c, shape, fits, layouts=(torch.strided,)):
         raise ValueError(f"{name} must be on the device of c ({c.device}); got {tensor.device}")
     if tensor.layout == torch.sparse_coo:
         if n_dense := tensor.dense_dim():
-            raise ValueError(f"{name} must have sparse dimensions only; got {n_dense} dense ones")
+            raise ValueError(f"{name} must have dense_dim() == 0: use to_sparse(); got {n_dense}")
         tensor = tensor.coalesce()
     values = (tensor if tensor.layout == torch.strided else tensor.values()).detach()
     finite = values.isfinite()

@@ -118,20 +118,24 @@ def precision_at_k_loss(
             + \frac{1}{k m} \sum_{i \in T} s_i\Bigr]
             - \frac{1}{k m} \max_{T^*} \sum_{i \in T^*} s_i
 
-    where m is `margin`, T is any set of k samples, and :math:`T^*` is any set of k samples with as
-    many positives as possible. L is at least 1 minus the precision at k. The first maximum
-    comes from the structured hinge [1]_, the second from the ramp loss [2]_. If there are more than
-    k positives, L ignores all positives except the k with the highest scores, and is not convex.
+    where m is `margin`. The first maximum is over all sets T of k samples. It comes from the
+    structured hinge [1]_. The second maximum, from the ramp loss [2]_, is over the sets :math:`T^*`
+    of k samples that contain as many positives as possible. L is at least 1 minus the precision at
+    k. If there are more than k positives, L ignores all positives except the k with the highest
+    scores, and is not convex.
 
-    Let :math:`s^+_{[i]}` and :math:`s^-_{[i]}` be the i-th largest scores of the positives and of
-    the negatives. If both classes have at least k samples, L is the mean over i = 1, ..., k of
-    :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)`.
+    If both classes have at least k samples, the loss L compares the k best positives with the k
+    best negatives, the k-th best positive with the best negative, and so on: L is the mean of
+    :math:`\max(0, 1 - (s^+_{[k+1-i]} - s^-_{[i]}) / m)` over i = 1, ..., k. Here,
+    :math:`s^+_{[i]}` and :math:`s^-_{[i]}` are the i-th largest scores of positives and negatives.
 
     Parameters
     ----------
     k : int
-        Number of top samples in each group, 1 <= k <= n_samples. With weights, k is their total
-        weight. If the size or weight of a group is below k, all samples of the group are top.
+        Number of top samples, at least 1. With `groups`, each group has k top samples. With
+        `sample_weight`, k is the total weight of the top samples. If the number or weight of the
+        samples in a group is below k, all samples of the group are top samples. Without `groups`
+        and `sample_weight`, k must be at most n_samples.
 
     Returns
     -------

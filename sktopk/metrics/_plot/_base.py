@@ -163,7 +163,7 @@ class ScoreDisplay(Display):
             return labels, y_score
         pos_label, y_score = positive_scores(estimator, X, label)
         if y_score is None:
-            raise ValueError(f"estimator must have two classes; got one from {estimator!r}")
+            raise ValueError(f"estimator must have two classes; got one class from {estimator!r}")
         return pos_label, y_score
 
 
@@ -252,7 +252,7 @@ def draw_bars(ax, height, **kwargs):
 
 
 def draw_reference(ax, x, y, label, shown, *, zorder=1.9):
-    """Draw a gray line, unless the axes have it already. Return the line, or None if not shown."""
+    """Draw a gray line, and return it. If the axes have this line already, return the old line."""
     if not shown or y is None:
         return None
     points = np.c_[x, y]
