@@ -404,7 +404,7 @@ class BudgetClassifier(CalibratedDecision):
         low, high = np.hstack(bounds) if bounds else np.empty((2, 0), dtype=int)
         if (low > high).any():
             what = "a lower bound is above its upper bound: X is not like the calibration samples"
-            warn(f"{what}. Calibrate with samples like these")
+            warn(f"{what}. Calibrate with samples like X")
         return (int(low[0]), int(high[0])) if groups is None and np.ndim(n) == 0 else (low, high)
 
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
