@@ -96,7 +96,7 @@ def _groups_of_classes(y, groups):
     if len(unknown := np.setdiff1d(y, classes)):
         raise ValueError(f"each label of y must be a key of groups; {unknown.tolist()[0]!r} is not")
     if y.dtype.kind in "iuf" and len(lost := classes[classes.astype(y.dtype) != classes]):
-        raise ValueError(f"keys of groups must fit y's dtype {y.dtype}; got {lost.tolist()[0]}")
+        raise ValueError(f"groups must have keys of y's dtype {y.dtype}; got {lost.tolist()[0]}")
     code = {}  # number of each group; np.unique cannot sort groups of mixed types
     return classes, np.array([code.setdefault(groups[c], len(code)) for c in classes.tolist()])
 

@@ -248,7 +248,7 @@ def check_table(X):
 def check_given(y, name="y"):
     if y is None:
         raise ValueError(
-            f"requires {name} to be passed, but the target {name} is None: {name} must have one "
+            f"This function requires {name} to be passed, but the target {name} is None: pass one "
             "class label per sample"
         )
 
@@ -416,7 +416,7 @@ def encode(classes, y):
 
 
 def encode_labels(classes, y, name="y"):
-    """Return `encode(classes, y)`. Raise ValueError if only y or only `classes` has strings."""
+    """Return each label's index in `classes`, or -1. Check that both or neither have strings."""
     known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
     with suppress(TypeError):  # raised if labels cannot be compared
         if isinstance(known, str) == isinstance(given, str):

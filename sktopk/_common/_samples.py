@@ -48,7 +48,7 @@ class Samples(NamedTuple):
         return shuffled_order(self.X if self.coded is None else self.coded, seed, self.groups)
 
     def as_given(self, values, index):
-        """Return one row per sample that `fit` got: `values` for the samples `index`, else NaN."""
+        """Return `values` in an array for all samples of `fit`: NaN for samples not in `index`."""
         present = np.ones(len(self.y), bool) if self.present is None else self.present
         of_all = np.full((len(present), *values.shape[1:]), np.nan, values.dtype)
         of_all[np.flatnonzero(present)[index]] = values
@@ -225,7 +225,7 @@ def _canonical(X):
 
 
 def deal(order, target, n_folds):
-    """Return the stratified fold of each sample. Samples with equal `order` get the same fold.
+    """Return the fold of each sample, stratified by class. Equal integers in `order` share a fold.
 
     If all samples of a class would be in one fold, these samples and their copies get fold -1. No
     network holds out fold -1, because a network that holds out a whole class cannot learn it.
@@ -277,9 +277,9 @@ class Folds:
 def calibration_rows(y, fraction, random, groups=None):
     """Return a Boolean mask that selects calibration samples at random, stratified by class.
 
-    At least one sample of each class is not selected. Apart from that, all samples are equally
-    likely. With `groups`, whole groups are selected. If a group has several classes, it is
-    assigned to the class that is rarest in y.
+    The selection leaves at least one sample of each class for training. Apart from this rule, all
+    samples are selected with equal probability. With `groups`, whole groups are selected. If a
+    group has several classes, it is assigned to the class that is rarest in y.
     """
     if groups is not None:
         return _calibration_rows_of_groups(y, groups, fraction, random)
@@ -351,7 +351,7 @@ def check_groups_of_both(target, groups):
     if not n_both:
         raise ValueError(f"{what}; got {which}")
     if n_both < LEAST_OF_BOTH * n_groups:
-        warn(f"{what}; got only {which}. Most losses ignore all other groups")
+        warn(f"{what}; got only {which}. Most losses ignore groups with one class")
 
 
 def is_significant(gain, weight, cluster):

@@ -209,8 +209,8 @@ def groups_of_both(positive, groups):
 def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
-    FPR_i is the share of the n_- negatives that score higher than i. Ties count one half. Smaller
-    shares than :math:`1 / n_-` are raised to it: the highest negative alone would decide them.
+    FPR_i is the share of the n_- negatives that score higher than i. Ties count one half. Shares
+    below :math:`1 / n_-` become :math:`1 / n_-`, because they depend only on the highest negative.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

@@ -97,14 +97,12 @@ def positive_totals(totals):
 
 
 class SampleLoss(Objective):
-    """Mean over samples of ``function(scores, target, reduction="none", **parameters)``.
-
-    `counts` and `draws` say whether the function takes `class_counts` and a `generator`.
-    """
+    """Mean over samples of ``function(scores, target, reduction="none", **parameters)``."""
 
     def __init__(self, function, parameters, *, counts=False, draws=False):
         super().__init__()
         self.function, self.parameters = function, dict(parameters)
+        # Whether the function takes `class_counts`, and whether it takes a `generator`.
         self.counts, self.draws = counts, draws
         self.remedies = ("raise tau",) if "tau" in self.parameters else ()
 
@@ -178,17 +176,18 @@ class TopLoss(Objective):
 
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
 
-    where :math:`N_c` is the total weight of class c in the training set. :math:`W_c` is its total
-    weight among the hard examples or among the new samples. The loss omits hard examples.
+    where :math:`N_c` is the total weight of class c in the training set, :math:`W_c(\text{hard})`
+    among the hard examples and :math:`W_c(\text{new})` among the new samples. Hard examples affect
+    only the threshold: the loss counts only errors of new samples.
 
-    Each minibatch recomputes the scores of the hard examples, so that the gradient is correct
+    Hard examples are scored again in each minibatch, because the gradient needs current scores
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). With groups, there are no hard examples.
 
     `threshold` is a threshold of :mod:`sktopk.losses`, or a function ``threshold(scores, positive,
     weight)`` that returns a scalar with a gradient. `hardest` has the positions, in the minibatch,
-    of the next `n_hard` hard examples: the samples with the highest scores of those that determine
-    the threshold or, if only positives do, the positives with the lowest scores. Other samples
-    follow only if there are too few.
+    of the `n_hard` hard examples for the next minibatch. Among the samples that determine the
+    threshold, these have the highest scores or, if only positives determine it, the lowest scores.
+    If fewer than `n_hard` samples determine the threshold, other samples are added.
     """
 
     compares = True
@@ -299,8 +298,7 @@ class CustomLoss(Objective):
     """A user's nn.Module or function ``loss(scores, target)``, with sample weights.
 
     For sample weights, the loss must take `sample_weight` or have an attribute `reduction`. If it
-    only has `reduction`, this attribute is set to "none" during the call. Losses of
-    sktopk in this module draw their noise from the generator of the network.
+    only has `reduction`, this attribute is set to "none" during the call.
     """
 
     is_fixed = False
@@ -382,7 +380,7 @@ class CustomLoss(Objective):
 
 
 class FunctionLoss(nn.Module):
-    """Module of a function ``loss(scores, target)``, which may take weights and a reduction."""
+    """Module that calls a loss function. The function may take `sample_weight` and `reduction`."""
 
     def __init__(self, function):
         super().__init__()
@@ -402,11 +400,7 @@ def name_of(loss):
 
 
 class Mixture(Objective):
-    """Weighted mean of the estimator's loss and of a cross-entropy of the same scores.
-
-    The loss `named` has the weight ``1 - share``, and `cross_entropy` has the weight `share`. Only
-    `named` uses hard examples of earlier minibatches.
-    """
+    """Weighted mean of the estimator's loss and of a cross-entropy of the same scores."""
 
     def __init__(self, named, cross_entropy, share):
         super().__init__()
@@ -423,5 +417,6 @@ class Mixture(Objective):
         if self.share == 0:
             return loss
         values = scores, target, weight
+        # Cross-entropy does not use the hard examples of earlier minibatches.
         fresh = (None if each is None else each[:, : drawn.n_fresh] for each in values)
         return (1 - self.share) * loss + self.share * self.cross_entropy(*fresh, drawn)

@@ -35,11 +35,14 @@ def objective(
         g = a \, g' + (1 - a) \, c \, \nabla L, \qquad h = a \, h' + (1 - a) \, c \, h_L, \qquad
         c = \frac{\sum_i |g'_i|}{\sum_i |\partial L / \partial s_i|}
 
-    Here g and h are gradient and Hessian of the objective, L is the `loss` of the scores s, and h_L
-    is its `hessian`. The log loss has the gradient g', the Hessian h' and the weight a, which is
-    `log_loss_share`. If L ranks only samples near a threshold, the log loss ranks the others. If L
-    corrects for class frequencies, so does the log loss. The factor c scales the gradient of L to
-    the size of g'. If a < 1, h is at least ``0.001 * mean(h) * w / mean(w)`` for sample weights w.
+    - g and h are the gradient and the Hessian of the objective.
+    - g' and h' are the gradient and the Hessian of the log loss. a is `log_loss_share`.
+    - L is the `loss` of the scores s. h_L replaces the Hessian of L (see `hessian`).
+    - c scales the gradient of L to the size of g'.
+
+    The log loss also ranks samples for which L has no gradient. If L adds log class frequencies to
+    the scores, as "logit_adjusted" does, so does the log loss. If a < 1, h is at least
+    ``0.001 * mean(h) * w / mean(w)``, where w are the sample weights.
 
     LightGBM starts from scores of 0. For a better start, fit with ``init_score=np.full(len(y),
     initial_score(y))``, and add ``initial_score(y)`` to predictions. With several classes, pass
@@ -54,10 +57,10 @@ def objective(
     log_loss_share : float, default=0.6
         Weight :math:`a` of the log loss, in [0, 1]. The loss :math:`L` has weight :math:`1 - a`.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
-        Formula for h_L, which replaces the second derivatives of L. "gradient" is
-        :math:`|\partial_i L|`. "curvature" is :math:`|\sum_j \partial_i \partial_j L \,
-        \mathrm{sign}(\partial_j L)|`. "auto" is "gradient" if the second derivatives are 0 or not
-        available, and "curvature" otherwise.
+        Formula for h_L, which replaces the Hessian of L. "gradient" is the absolute gradient
+        :math:`|\partial_i L|`. "curvature" is the absolute product of Hessian and gradient signs,
+        :math:`|\sum_j \partial_i \partial_j L \, \mathrm{sign}(\partial_j L)|`. "auto" is
+        "gradient" if the second derivatives are 0 or not available, and "curvature" otherwise.
     **loss_params
         Parameters of `loss`, such as ``k=100``. By default, `class_counts` is computed from labels.
 

@@ -30,9 +30,9 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     Returns
     -------
     path : str
-        Path of the file. The file has the format of :func:`skops.io.dump`. If it has types that
-        `load` does not trust, such as a custom class, a warning shows the value of `trusted` for
-        `load`. Metadata requests (`set_fit_request`) are not saved, and a warning says so.
+        Path of the file. The file has the format of :func:`skops.io.dump`. For custom classes and
+        other types that `load` does not trust, a warning shows a list. Pass it to `load` as
+        `trusted`. Metadata requests (`set_fit_request`) are not saved, and a warning says so.
 
     Raises
     ------

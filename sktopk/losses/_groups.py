@@ -52,8 +52,7 @@ class OneGroup:
         return (self.sum(positive) > 0) & (self.sum(negative) > 0)
 
     def mean(self, value, gradient, batch):
-        """Return two values: the mean loss of the groups with both classes, and its gradient."""
-        return value, gradient
+        return value, gradient  # a mean of one value
 
     def sort(self, key):
         """Return three values: the sorted keys, their indices, and the groups in sorted order."""
@@ -119,7 +118,7 @@ class Groups(OneGroup):
         return least.scatter_reduce(0, self.codes, values, "amax")
 
     def first(self, mask):
-        """Return the index of each group's first sample in `mask`, or `len(mask) - 1` if none."""
+        """Return each group's first position with True in `mask`; without True, `len(mask) - 1`."""
         rows = mask.nonzero().squeeze(1)
         last = rows.new_full((self.n_groups,), len(mask) - 1)
         return last.scatter_reduce(0, self.codes[rows], rows, "amin")

@@ -209,7 +209,7 @@ def check_soft(scores, target, sample_weight):
         target = without_absent(target.to(scores.dtype), weight)
         ends = value_range(target)
         if ends is not None and ends[0] < 0:
-            raise ValueError(f"target must hold nonnegative weights of classes; got {ends[0]:g}")
+            raise ValueError(f"soft target must have no negative values; got {ends[0]:g}")
         return scores, target
     if target.ndim == 2 and target.shape == scores.shape:
         raise TypeError(

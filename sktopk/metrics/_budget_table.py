@@ -22,9 +22,9 @@ def budget_table(
 ) -> dict[str, np.ndarray]:
     r"""Estimate hits, precision and recall of review budgets, with confidence intervals.
 
-    A budget b selects the b samples with the highest scores from the `n_rows` samples of each day.
-    If the n given samples are from several days, the function selects the n b / `n_rows` samples
-    with the highest scores of all days together. Hits are the selected positives, per day:
+    A budget b allows the review of b of the `n_rows` samples of each day. The function ranks the n
+    given samples of all days together, and selects the k samples with the highest scores. These are
+    b samples per day on average. Hits are the selected positives per day, on average:
 
     .. math::
         \text{hits} = b \, \frac{1}{k} \sum_{i \le k} y_i, \qquad

@@ -27,8 +27,8 @@ def precision_at_k_score(
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`w_i` is the weight of sample i, :math:`y_i` is 1 for positives, else 0, and
-    :math:`a_i` is the selected share of sample i. The total weight is :math:`g_i` for all samples
-    that score higher than i, and :math:`m_i` for all samples that score the same, including i.
+    :math:`a_i` is the selected share of sample i. :math:`g_i` is the total weight of the samples
+    that score higher than i. :math:`m_i` is the total weight of i and all samples tied with i.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def precision_at_k_score(
     n_places = places.sum()
     if n_places - selected > 1e-9 * n_places:
         warn(
-            f"precision_at_k_score: k={k!r} exceeds the size of y_true or of a group: only "
-            f"{selected:g} places are taken, but the score divides by {n_places:g}. Reduce k"
+            f"precision_at_k_score: k={k!r} exceeds the size of y_true or of a group. The score "
+            f"divides by {n_places:g}, but only {selected:g} samples are selected. Reduce k"
         )
     return float(found / n_places)
 
@@ -149,8 +149,8 @@ def enrichment_factor_score(
     y_true, y_score, pos_label, ties, sample_weight
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     fraction : float
-        Share f of the samples to select, in (0, 1]. Their total weight k is rounded up to an
-        integer, or to a multiple of the mean weight if the mean weight is below 1.
+        Share f of the samples to select, in (0, 1]. The selected weight k is f times the total
+        weight, rounded up to a multiple of 1 or, if the mean weight is below 1, of the mean weight.
 
     Returns
     -------

@@ -177,8 +177,8 @@ class MemberLinear(nn.Module):
 class MemberLayers(torch.autograd.Function):
     """Linear layers of several networks as one differentiable function, with ReLU between layers.
 
-    This takes two thirds of the time of separate layers. ``apply(x, weight_1, bias_1, ...)``
-    returns the scores of all members. x gets no gradient.
+    The function takes two thirds of the time of separate layers. ``apply(x, weight_1, bias_1,
+    ...)`` returns the scores of all members. x gets no gradient.
     """
 
     @staticmethod
@@ -229,7 +229,6 @@ def is_as_made(layer):
 
 
 def has_hooks(layer):
-    """Return whether calling a layer runs hooks, or a `forward` other than that of its class."""
     # torch has no public function to test for hooks.
     hooks = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"
     found = "forward" in vars(layer) or any(getattr(layer, each) for each in hooks)
@@ -237,7 +236,7 @@ def has_hooks(layer):
 
 
 def is_plain_training(h):
-    """Return whether `MemberLayers` can replace separate layers in this call with input `h`."""
+    """Return whether `h` and the modes of torch allow `MemberLayers` instead of the layers."""
     if not torch.is_grad_enabled() or h.requires_grad:
         return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():

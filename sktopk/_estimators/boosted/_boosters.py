@@ -33,21 +33,21 @@ PER_COLUMN |= {"feature_contrib", "feature_penalty", "fc", "fp"}
 
 
 def check_columns(params, categories, n_features):
-    """Raise ValueError if `params` has values per column that columns of categories forbid."""
     for name, values in params.items():
         if name not in PER_COLUMN or values is None or not np.size(np.array(values, object)):
             continue
         if many := categories.many:
             raise ValueError(
-                f"lightgbm_params must not set {name}, because column {many[0]} of X has over "
-                f"{MOST} categories, and is replaced by several columns: encode it before fit"
+                f"lightgbm_params must not set {name} if a column of X has over {MOST} categories, "
+                f"because fit replaces it by statistics of y; got column {many[0]}. Encode this "
+                "column as numbers before fit"
             )
         if name in MONOTONE and categories.sizes:  # LightGBM would end the Python process
             values = values.split(",") if isinstance(values, str) else np.ravel(values).tolist()
             if len(values) != n_features or any(float(values[j]) for j in categories.sizes):
                 raise ValueError(
-                    f"{name} must be 0 for columns {[*categories.sizes]} of categories, and have "
-                    f"{n_features} values; got {values}"
+                    f"{name} must have one value per column ({n_features}), and the value 0 for "
+                    f"the categorical columns {[*categories.sizes]}; got {values}"
                 )
 
 

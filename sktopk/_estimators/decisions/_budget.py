@@ -78,9 +78,9 @@ class BudgetClassifier(CalibratedDecision):
         Share of the samples that is held out for calibration, stratified by class. Ignored for a
         frozen estimator and with ``cross_fit=True``.
     pos_label : int, float, bool or str, default=None
-        Label of the samples to flag. None means `pos_label_` of `estimator`. If there is no such
-        attribute, None means 1 or True if the other label is 0, -1 or False. For other labels, None
-        chooses one, with a warning. An `estimator` with ``pos_label=None`` gets your `pos_label`.
+        Label of the samples to flag. None means `pos_label_` of `estimator`. Without `pos_label_`,
+        None means 1 or True if the other label is 0, -1 or False. For other labels, a warning names
+        the label that `fit` uses. If `estimator` has ``pos_label=None``, it gets your `pos_label`.
     random_state : int, RandomState or None, default=None
         Seed for the choice of calibration samples, and for the order of ties in `hits_interval`.
         For "precision", also for the split of the calibration samples into two parts.
@@ -228,7 +228,8 @@ class BudgetClassifier(CalibratedDecision):
         own = attribute_of(trained.estimator, "pos_label_")
         pos_label = own if self.pos_label is None else self.pos_label
         if own is not None and own != pos_label:
-            warn(f"pos_label={pos_label!r} differs from pos_label_={own!r} of estimator: use one")
+            what = f"pos_label={pos_label!r} differs from pos_label_={own!r} of estimator"
+            warn(f"{what}: set pos_label={own!r}, or train estimator with pos_label={pos_label!r}")
         if len(classes) == 2:
             pos_label = positive_label(pos_label, classes, class_counts(classes, y))
         # Store the method, because a new version of a library may add another one.
@@ -279,8 +280,9 @@ class BudgetClassifier(CalibratedDecision):
         Returns
         -------
         y_score : ndarray of shape (n_samples,)
-            Above 0 for flagged samples (below 0 if `pos_label_` is ``classes_[0]``). If
-            `threshold_` is infinite, scores become finite numbers in the same order, but can tie.
+            Above 0 for flagged samples. If `threshold_` is infinite, values are finite and increase
+            with the score, but rounding can make the values of different scores equal. If
+            `pos_label_` is ``classes_[0]``, the sign of all values is reversed.
         """
         now, scores = self._scored(X)
         # Subtract in float64: in float32, rounding could change a small difference to 0.
@@ -352,9 +354,10 @@ class BudgetClassifier(CalibratedDecision):
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
             \le \text{high} \bigr) \ge 1 - \delta.
 
-        Choose n before the call: the level does not hold for the best interval of several calls.
-        The method compares the shares of samples above `threshold_` in X and in the calibration
-        samples. It warns if they differ with a p-value below 1e-6 (Fisher's exact test).
+        Choose n before the call: if you choose among the intervals of several calls, the
+        probability can be below :math:`1 - \delta`. The method warns if the shares of samples above
+        `threshold_` in X and in the calibration samples differ with a p-value below 1e-6 (Fisher's
+        exact test).
 
         Parameters
         ----------
@@ -374,9 +377,10 @@ class BudgetClassifier(CalibratedDecision):
         Notes
         -----
         Let K calibration samples score above the (n + 1)-th best sample of X. Pool these K samples
-        with the n best samples of X. Given the number of positives in the pool, the number among
-        the K samples is hypergeometric. The interval contains each number of positives in the n
-        best samples that neither of two one-sided tests at level :math:`\delta / 2` rejects.
+        with the n best samples of X. Given the number of positives in the pool, the number of
+        positives among the K samples has a hypergeometric distribution. With this distribution, two
+        one-sided tests at level :math:`\delta / 2` test each possible number of positives among the
+        n best samples. The interval for a single n contains all numbers that pass both tests.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
@@ -412,7 +416,7 @@ class BudgetClassifier(CalibratedDecision):
 
         For the accuracy of `predict`, use ``scoring="accuracy"``. The metric for each `constraint`:
 
-        - "count": :func:`sktopk.metrics.recall_at_k_score` at the share k that `budget` allows;
+        - "count": :func:`sktopk.metrics.recall_at_k_score` with `budget` as the share k of samples;
         - "fpr": :func:`sktopk.metrics.true_positive_rate_at_fpr_score`;
         - "precision": :func:`sktopk.metrics.recall_at_precision_score`;
         - "recall": :func:`sktopk.metrics.precision_at_recall_score`;
@@ -452,9 +456,10 @@ class BudgetClassifier(CalibratedDecision):
         CONSTRAINTS[self.constraint](self.budget, self.delta).check(self.constraint)
         if self.constraint == "recall" and self.budget <= 0.2:
             low = f"budget={self.budget:g} is the lowest recall that is allowed"
-            warn(f"{low}: to miss few positives, set budget={1 - self.budget:.3g}")
+            missed = f"at most {100 * self.budget:.3g} % of the positives"
+            warn(f"{low}: to miss {missed}, set budget={1 - self.budget:.3g}")
         if self.constraint in ("fpr", "fdr") and self.budget >= 0.8:
-            warn(f"budget={self.budget:g} allows many errors: it is a maximum, such as 0.05")
+            warn(f"budget={self.budget:g} allows many errors: set a small limit, such as 0.05")
         if self.delta > 0.5:
             warn(
                 f"delta={self.delta:g} is the probability that the guarantee fails: for a "

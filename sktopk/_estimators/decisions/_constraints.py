@@ -38,11 +38,11 @@ class _Constraint:
         return METRICS[name](y, scores, sample_weight=sample_weight, **level)
 
     def choose(self, scores, flagged, calibration, groups):
-        """Return the mask of samples that `predict_top` selects. For `predict`, it is `flagged`."""
+        """Return the mask of `predict_top` without n. `flagged` is the mask of `predict`."""
         if groups is not None:
             raise ValueError(
-                'groups need n (or constraint="fdr"), because without n all groups have the same '
-                "threshold; got groups without n: pass n, or groups=None"
+                'groups need n (or constraint="fdr"), because groups alone do not change the '
+                "selection; got groups without n: pass n, or groups=None"
             )
         return flagged
 

@@ -73,8 +73,8 @@ def split_classes(scores, target, margin, sample_weight, groups=None):
 def in_units(scores, weight, margin):
     """Return two tensors: (scores - median) / margin, and a mask of the scores that were -inf.
 
-    Subtracting the median reduces rounding errors. Finite scores far below all others replace -inf.
-    If a score is NaN or inf, all scores become NaN. If all scores are finite, the mask is None.
+    Subtracting the median reduces rounding errors. Scores of -inf become a finite score far below
+    all others. If a score is NaN or inf, all become NaN. If all are finite, the mask is None.
     """
     if not scores.numel():
         return scores / margin, None
@@ -101,7 +101,8 @@ def batch_loss(batch, closed_form, program, solver, reduction, bound=torch.inf, 
     """Return the loss from its closed form or its linear program; 0 if a class is missing.
 
     `closed_form` returns the loss and its gradient. `program` returns arguments for
-    :func:`linear_program`. If the loss depends on a score of -inf, the loss is its limit `bound`.
+    :func:`linear_program`. If the loss of a group depends on a score of -inf, this loss is `bound`,
+    which is the limit of the loss as the score goes to -inf.
     """
     check_solver(solver, isinstance(batch.groups, Groups))
     scores, positive, negative = batch[:3]
@@ -151,7 +152,7 @@ def optimum(program, scores, bottom):
 
 
 class Kinks(NamedTuple):
-    """Kinks of the hinges, in ascending order in each group, and cumulative class weights."""
+    """Sorted kinks of the hinges in each group. Methods sum hinges at each kink as threshold."""
 
     value: torch.Tensor
     positive_below: torch.Tensor  # weight of the positives up to the kink
@@ -166,11 +167,9 @@ class Kinks(NamedTuple):
         return self.value - self.groups.previous(self.value)
 
     def positive_hinges(self):
-        """Return the weighted sum of the positives' hinges, with each kink as the threshold."""
         return self.groups.within(self.groups.previous(self.positive_below) * self.gap)
 
     def negative_hinges(self):
-        """Return the weighted sum of the negatives' hinges, with each kink as the threshold."""
         return self.groups.after(self.groups.previous(self.negative_above) * self.gap)
 
 
@@ -184,7 +183,8 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
     """Return the gradient of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
 
     The gradient is with respect to scores. z_i are weighted hinges of positives, z_j of negatives.
-    At its kink, a hinge has several subgradients: choose those for which the gradient sums to 0.
+    At its kink, a hinge has several subgradients. If `tau` is a kink, the function uses those with
+    which the gradient, summed over the scores of the group, is 0.
     """
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
@@ -199,10 +199,9 @@ def hinge_multipliers(batch, tau, positive_cost, negative_cost):
 
 
 def hinge_rows(batch):
-    """Return the constraints on (tau, z): matrix entries, right-hand side and sample indices.
-
-    The n hinges z satisfy sign * tau - z <= sign * kink (first n rows) and -z <= 0 (last n rows).
-    """
+    """Return the constraints on (tau, z): matrix entries, right-hand side and sample indices."""
+    # The smallest z_i with z_i >= sign_i * (tau - kink_i) (row i) and z_i >= 0 (row n + i) is the
+    # hinge of sample i at the threshold tau.
     i = torch.arange(len(batch.scores), device=batch.scores.device)
     entries = [(i, 0, batch.sign), (i, 1 + i, -1.0), (len(i) + i, 1 + i, -1.0)]
     right = batch.sign * batch.kink

@@ -68,14 +68,14 @@ def pairwise_auc_loss(
         "logistic" is log2(1 + exp z). "ramp" clips 1 + z to [0, 1]: misranked pairs get no
         gradient. ``solver="program"`` requires the hinge.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        For multi-class scores: "ovr" compares each class with the rest. "ovo" and "mu" compare
-        pairs of classes, by the score of one class ("ovo") or a difference of two scores ("mu").
+        Binary problems of multi-class scores. "ovr": each class against the rest. "ovo": two
+        classes, by the score of one of them. "mu": two classes, by the difference of their scores.
 
     Returns
     -------
     loss : Tensor of shape ()
         Nonnegative. Zero, with zero gradient, if the batch has only one class. A pair with equal
-        scores has the loss l(0) = 1, but counts only 1/2 in 1 minus the area under the curve.
+        scores has the loss l(0) = 1. In the area under the ROC curve, this pair counts 1/2.
 
     References
     ----------
@@ -88,7 +88,7 @@ def pairwise_auc_loss(
 
     Examples
     --------
-    The pair with scores 1 and 1.5 has the hinge 1.5. All other pairs have the hinge 0:
+    The pair of the positive 1.0 and the negative 1.5 has the hinge 1.5, and all other pairs 0:
 
     >>> scores, target = torch.tensor([3.0, 1.0, 1.5, 0.0]), torch.tensor([1, 1, 0, 0])
     >>> pairwise_auc_loss(scores, target)

@@ -24,9 +24,9 @@ class SetSizeDisplay(ScoreDisplay):
     Each bar shows the share of samples with a given set size. For each set size, a line shows the
     coverage: the share of sets that contain the true label. Larger points stand for more samples.
 
-    Create the display with `from_predictions`, or with `from_estimator` if `predict_set` needs no
-    `groups`. Both accept `target`, and `labels` and `sample_weight` as in `set_coverage_score`. In
-    `from_estimator`, `target` defaults to the estimator's `coverage` if its `method` guarantees it.
+    Create the display with `from_predictions` or, if `predict_set` needs no `groups`, with
+    `from_estimator`. Both accept `labels`, `sample_weight` and `target`. In `from_estimator`, the
+    default `target` of a `SetClassifier` is `coverage`, but None for method "topk" or "average_k".
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class LossComparisonDisplay(Display):
     margin : float, default=0.01
         Largest negligible difference of the score, at least 0.
     name : str, default=None
-        Name of the differences in the legend. None means no legend entry.
+        Text in the legend for the points and intervals. None means no legend entry.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class LossComparisonDisplay(Display):
         scores : dict of str to array-like of shape (n_runs,)
             Finite scores of each loss (the key) in the same runs; larger is better. n_runs >= 2.
         overlap : float
-            Estimated correlation between the differences of two runs. Nadeau and Bengio use the
+            Correlation of the differences (loss - baseline) of two runs. Nadeau and Bengio use the
             share of samples in a test set: 0.2 for five folds, or `test_size` of random splits.
         baseline, metric, confidence, margin, name, ax, **kwargs
             `ax` and `kwargs` go to `plot`. The others are parameters of `LossComparisonDisplay`.
@@ -144,7 +144,7 @@ class LossComparisonDisplay(Display):
         cv_results : dict
             The ``cv_results_`` of scikit-learn's ``GridSearchCV`` or ``RandomizedSearchCV``.
         overlap, **kwargs
-            Arguments of `from_scores`, such as ``overlap=0.2`` for a search with five folds.
+            Arguments of `from_scores`. For a search with n folds, pass ``overlap=1 / n``.
         param : str, default="param_loss"
             Key of the losses in `cv_results`, such as ``"param_clf__loss"`` for a pipeline.
         metric : str, default="score"
