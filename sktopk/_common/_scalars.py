@@ -137,7 +137,6 @@ def check_sizes(sizes, name):
 
 
 def check_parameters(estimator):
-    """Check each parameter by its function in `_checks` of the class, or else of a base class."""
     checks = {}
     for cls in reversed(type(estimator).__mro__):
         checks |= vars(cls).get("_checks", {})
@@ -295,11 +294,7 @@ def negative_first(classes, pos_label):
 
 
 def positive_label(pos_label, classes, count):
-    """Return the positive label of two sorted classes. Warn if `pos_label` should be set.
-
-    None means 1 or True if the other label is 0, -1 or False. Otherwise, None means the first label
-    if it is rare, else the second label. `count` has the weight or number of samples per class.
-    """
+    """Return the positive label of two sorted classes. Warn if `pos_label` should be set."""
     labels = classes.tolist()
     if pos_label is not None:
         return labels[place_of(pos_label, classes)]
@@ -310,8 +305,8 @@ def positive_label(pos_label, classes, count):
             warn(
                 f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
                 f"of the samples. Set pos_label={labels[0]!r} if the rarer label is positive, else "
-                f"pos_label={labels[1]!r}. Inside a VotingClassifier or similar, the labels in "
-                "sorted order become 0 and 1: there, set pos_label to 0 or 1"
+                f"pos_label={labels[1]!r}. If y has other labels, VotingClassifier or a similar "
+                "classifier has replaced them, in sorted order, by 0 and 1"
             )
         return labels[1]
     place = 0 if first_is_rare else 1

@@ -48,7 +48,7 @@ def split_params(estimator, training):
 def build_net(estimator, task, dtypes, seed, device):
     """Return an initialized, untrained `Net` with the parameters of an estimator.
 
-    `dtypes` has two names: the data type of the weights, and the data type of X. TabularMLP gets
+    `dtypes` has the names of two data types: first of the weights, then of X. TabularMLP gets
     samples in the type of X, and other networks in the type of the weights. `seed` determines
     initial weights, dropout, minibatches and random numbers in the loss.
     """
@@ -81,8 +81,9 @@ def build_net(estimator, task, dtypes, seed, device):
         built = _build_module(module, sizes, n_members, module_params, own)
         if dtype == torch.float32 and any(p.dtype == torch.float64 for p in built.parameters()):
             warn(
-                "float64 weights of module become float32. To keep float64, pass X in float64 and "
-                "set batch_size to at least the number of samples"
+                "float64 weights of module become float32. Weights stay float64 only if X is "
+                "float64 and one minibatch has all samples: pass X in float64, and set batch_size "
+                "to at least the number of samples"
             )
         for each in [*built.parameters(), *built.buffers()]:  # `to` would make complex numbers real
             each.data = each.data.to(dtype) if each.is_floating_point() else each.data
@@ -115,7 +116,7 @@ def build_net(estimator, task, dtypes, seed, device):
             for key in params:
                 part, name, argument = [*key.split("__", 2), "", ""][:3]
                 if part == "callbacks" and argument and name not in known:
-                    raise ValueError(f"{key}: callbacks has {[*known]}, but no {name!r}")
+                    raise ValueError(f"{key} must name a callback in {[*known]}; got {name!r}")
         except (TypeError, ValueError) as error:
             if not net_params:
                 raise
@@ -162,7 +163,6 @@ def _tensors(network):
 
 
 def with_other_values(X, shown):
-    """Return indices of samples that differ from `shown` in a column where `shown` is constant."""
     first, found = shown[0].numpy(), [np.zeros(0, dtype=np.intp)]
     constant = np.flatnonzero((shown == shown[0]).all(0).numpy())
     if len(shown) < X.shape[0] and len(constant) and (isinstance(X, np.ndarray) or issparse(X)):
@@ -184,6 +184,7 @@ def show_data(net, X, weight):
         rows = Rows(X, torch.device("cpu"), net.settings.row_dtype)
         index = spread_rows(X.shape[0], min(MOST_SHOWN, MOST_NUMBERS // X.shape[1] + 1))
         shown = rows[index]
+        # A column that is constant in `shown` can vary in X. Then add samples with other values.
         if len(more := with_other_values(X, shown)):
             index, shown = torch.cat([index, more]), torch.cat([shown, rows[more]])
         for one in asking:

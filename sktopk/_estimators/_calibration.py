@@ -20,8 +20,8 @@ def fit_temperature(scores, target, weight):
     """Return slope 1 / T and intercept 0. T minimizes the cross-entropy of softmax(scores / T).
 
     The target probability is (n + 1) / (n + 2) for the label of a sample, and 1 / (n + 2) for the
-    highest-scoring other class. These targets keep the slope finite if no sample is
-    misclassified. n is the sum of the weights, divided by the mean weight if this mean is below 1.
+    highest-scoring other class. n is the larger of two numbers: the sum of the weights, and the
+    number of positive weights. If no sample is misclassified, these targets keep 1 / T finite.
     """
     rows = np.flatnonzero(weight)  # 0 * inf would be NaN
     scores, target, weight = scores[rows], target[rows], weight[rows]
@@ -103,10 +103,11 @@ def scores_as_unseen(scores, unseen, target, weight):
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).
 
-    The correction is interpolated linearly between the ranks of held-out samples. The returned
-    score of a sample is the mean over all members. If a class has too few different held-out
-    scores, its scores are not corrected. The returned score of a sample is then the mean over the
-    members that held out the sample. `unseen[i, m]` is True if member m held out sample i.
+    The difference of the quantiles is computed at the ranks p of held-out samples, and interpolated
+    linearly in between. The returned score of a sample is the mean over all members. But if a
+    member has too few different held-out scores for a class, scores of this class are not mapped.
+    The returned score of a sample is then the mean over only the members that held out the sample.
+    `unseen[i, m]` is True if member m held out sample i.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):

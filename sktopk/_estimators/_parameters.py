@@ -128,8 +128,9 @@ def check_net_params(estimator):
             raise ValueError(
                 f"net_params must not set {name!r}: the estimator sets minibatches and loss. "
                 "Allowed are precision, compile and arguments of skorch such as optimizer, "
-                "module__*, optimizer__* and callbacks__*. With the prefix iterator_train__ or "
-                f"iterator_valid__ (predictions), allowed are {', '.join(LOADING)}"
+                "module__*, optimizer__* and callbacks__*. To change how a Dataset is read, set "
+                "iterator_train__* for training or iterator_valid__* for predictions, where * is "
+                f"one of {', '.join(LOADING)}"
             )
     check_option(net_params.get("precision"), "net_params: precision", tuple(PRECISIONS))
     optimizer, value = net_params.get("optimizer") or torch.optim.AdamW, estimator.weight_decay

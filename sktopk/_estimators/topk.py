@@ -35,8 +35,9 @@ class TopKClassifier(BaseNetClassifier):
     r"""Classifier that predicts the k best labels of each sample.
 
     `fit` minimizes the mean of a loss :math:`L_k(f(x), y)`, which is small if the label is among
-    the k classes with the highest scores. By default, this loss is averaged with cross-entropy. The
-    top-k accuracy is then about the same as with cross-entropy alone, even if y has wrong labels.
+    the k classes with the highest scores. By default, this loss is averaged with cross-entropy. In
+    our experiments, this average had about the same top-k accuracy as cross-entropy alone, both for
+    correct and for partly wrong training labels.
 
     For linear models, a top-k loss without cross-entropy (``log_loss_share=0``) can be better than
     the default. If some classes are rare, choose a loss for long-tailed classes. A fit of 10 000
@@ -46,8 +47,9 @@ class TopKClassifier(BaseNetClassifier):
     ----------
     loss : str, nn.Module or callable, default="smooth_topk"
         Training loss: a name, function or module ``loss(scores, target)``. For sample weights, a
-        function or module must either take `sample_weight` and return the weighted mean, or
-        support ``reduction="none"``, as an argument of the function or attribute of the module.
+        function or module must either take `sample_weight` and return the weighted mean, or return
+        the loss of each sample if `reduction` is "none". A function needs an argument `reduction`
+        for this, and a module needs an attribute `reduction`.
 
         Names: "cross_entropy", "smooth_topk" [1]_, "topk_hinge", "topk_hinge_convex",
         "topk_hinge_calibrated", "topk_grouping", "topk_transition" [2]_, "noised_topk" [3]_,
@@ -142,8 +144,9 @@ class TopKClassifier(BaseNetClassifier):
         Returns
         -------
         score : float
-            Share of samples whose label is among the `k_` classes with the highest scores. Ties
-            count as the mean over random tie-breaking. NaN, with a warning, if all weights are 0.
+            Share of samples whose label is among the `k_` classes with the highest scores. If the
+            label is tied at rank `k_`, the sample counts with its probability of a hit in a random
+            order of the tied classes. NaN, with a warning, if all weights are 0.
         """
         now, scores = self._scored(X)
         y_score, y = now._task_.decide(scores, now), own_labels(X, y, needed=True)
@@ -179,13 +182,12 @@ class TopKClassifier(BaseNetClassifier):
         if isinstance(loss, str):
             known = own_parameters(OF_LABELS[loss])
         if unknown := sorted(given.keys() - known):
-            has, own = "has no name: use functools.partial, or arguments of the module", []
+            must = f"have keys from {sorted(known)}" if known else "be None"
+            own = [": use functools.partial, or arguments of the module"]
             if isinstance(loss, str):
-                has = f"has {', '.join(map(repr, sorted(known)))}" if known else "has none"
                 own = [f". Set {each} of the estimator" for each in unknown if hasattr(self, each)]
             raise ValueError(
-                f"loss_params must be parameters of loss={self.loss!r}, which {has}; got "
-                f"{unknown}{''.join(own)}"
+                f"loss_params must {must} for loss={self.loss!r}; got {unknown}{''.join(own)}"
             )
         if "k" in given:
             check_number(given["k"], "loss__k", 1, integer=True)

@@ -146,18 +146,14 @@ class Net(NeuralNetClassifier):
         return isolated_rng(torch.device(self.device), state=self.rng_state)
 
     def rows(self, X, resident=False):
-        """Return X as `Rows`. A sparse X stays sparse if this makes the first layer faster.
-
-        `resident` is True for training samples. They become dense if training needs this, for
-        example because a user's callback reads minibatches.
-        """
+        """Return X as `Rows`. A sparse X stays sparse if this makes the first layer faster."""
         if isinstance(X, Rows):
             return X
         device, dtype = torch.device(self.device), self.settings.row_dtype
         sparse = hasattr(X, "nnz") and device.type == "cpu" and self.settings.plain
         sparse = sparse and takes_sparse(self.module_)
-        if sparse and resident:
-            # Training with hard examples or in several processes needs dense samples.
+        if sparse and resident:  # training samples
+            # Hard examples, several processes and a user's callbacks need dense minibatches.
             sparse = not self.criterion_.n_hard and not is_parallel()
             sparse = sparse and not self.callbacks_read_batches()
         loading = self.get_params_for("iterator_train" if resident else "iterator_valid")

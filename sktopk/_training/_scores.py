@@ -89,10 +89,7 @@ def concatenated(chunks, X):
 
 
 def loss_of(net, scores, target, weight, totals):
-    """Return the mean loss of all samples except those with an unknown label (target -1).
-
-    `totals` has sums and means of training weights. The loss's random generator keeps its state.
-    """
+    """Return the mean loss of all samples except those with an unknown label (target -1)."""
     objective, known = net.criterion_, target >= 0
     noise = objective.generator
     state = None if noise is None else noise.get_state()

@@ -18,7 +18,7 @@ _LARGEST = {"MT19937": ("pos", 624), "Philox": ("buffer_pos", 4)}
 
 
 def check_and_reset(loaded):
-    """Reset the parameters in `DROPPED`. Raise an error for indices that are out of bounds."""
+    """Check sparse matrices and random states in `loaded`. Reset the parameters in `DROPPED`."""
     for value in _within(loaded):
         if issparse(value) and hasattr(value, "check_format"):
             value.check_format(full_check=True)  # wrong indices would read foreign memory
@@ -32,7 +32,7 @@ def check_and_reset(loaded):
 
 
 def writable(estimator):
-    """Return the estimator, or a copy of it without metadata requests and Boolean dict keys."""
+    """Return an estimator that skops can save: the given one, or a copy if changes are needed."""
     within = [*_within(estimator)]
     keys = {type(key) for value in within if isinstance(value, dict) for key in value}
     if any(isinstance(value, MetadataRequest) for value in within):

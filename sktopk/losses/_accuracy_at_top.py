@@ -62,7 +62,7 @@ def check_errors(errors):
 
 def check_threshold(threshold):
     if not callable(threshold) or isinstance(threshold, type):
-        raise TypeError(f"threshold must be callable, not a class; got {threshold!r}")
+        raise TypeError(f"threshold must be a function or a callable instance; got {threshold!r}")
 
 
 def accuracy_at_top_loss(
@@ -95,8 +95,8 @@ def accuracy_at_top_loss(
     threshold : callable
         Either a :class:`KthLargest`, :class:`TopMean` or :class:`SurrogateQuantile`, or a function
         ``threshold(scores, positive, weight)``. With `groups`, the function gets a fourth argument
-        g, the group index of each sample, and returns ``max(g) + 1`` thresholds, one per group. The
-        function gets 0 instead of NaN or infinite scores of samples of weight 0.
+        g, the group index of each sample, and returns ``max(g) + 1`` thresholds, one per group. If
+        a sample of weight 0 has a NaN or infinite score, the function gets the score 0 instead.
     errors : {"false_negatives", "false_positives"} or dict, default="false_negatives"
         The kind of error that the loss counts. A dict sets the weights of both kinds, such as
         ``{"false_positives": 0.1, "false_negatives": 0.9}``.
@@ -104,13 +104,13 @@ def accuracy_at_top_loss(
         Loss l(z) of a score that is on the wrong side of the threshold by z. "quadratic" is
         max(0, 1 + z)^2, "hinge" is max(0, 1 + z), and "logistic" is log2(1 + exp z).
     groups : Tensor of int of shape (n_samples,), default=None
-        Group of each sample, such as a query. Each group has its own threshold. With "mean", each
-        class has one mean loss per group, averaged over the groups that contain this class.
+        Group of each sample. Each group has its own threshold. With ``reduction="mean"``, the loss
+        of a class is the average of its mean losses in the groups that contain this class.
     sample_weight : Tensor of shape (n_samples,), default=None
         Nonnegative weights for the mean and for the threshold (see :class:`KthLargest`).
     reduction : {"none", "sum", "mean"}, default="mean"
         "mean" adds the mean losses of both classes. "sum" adds the losses of all samples. "none"
-        returns the loss of each sample; negatives have loss 0 if only false negatives count.
+        returns the loss of each sample. If false positives do not count, negatives have loss 0.
 
     Returns
     -------

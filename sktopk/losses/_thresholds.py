@@ -29,7 +29,6 @@ def in_group(positive, of):
 
 
 def within_group(weight, positive, of):
-    """Return the weights, with 0 for samples outside the group that `of` names."""
     return weight if of == "all" else weight.masked_fill(positive != (of == "positives"), 0.0)
 
 
@@ -107,7 +106,6 @@ class _Ranked(_OfGroup):
         return t.masked_fill(total == 0, -math.inf)
 
     def rank(self, total: Tensor) -> Tensor:
-        """Return the rank j, not rounded, in a group whose weights sum to `total`."""
         if self.tau is None:
             return total.clip(max=min(self.k, 2**53))
         return total * float(self.tau)
@@ -119,8 +117,8 @@ class KthLargest(_Ranked):
     .. math::
         t = s_{[j]}, \qquad j = k \;\text{ or, with tau, }\; \max(1, \lceil n \tau \rceil)
 
-    where n is the number of samples that `of` selects [1]_. If n < j, t is the smallest score. Only
-    the j-th largest score has a gradient. Tied scores rank in the order of the samples. Without
+    where n is the number of selected samples (see `of`) [1]_. If n < j, t is the smallest score.
+    Only the j-th largest score has a gradient. Tied scores rank in the order of samples. Without
     samples, t is -inf. Call the object: ``threshold(scores, positive, weight=None, groups=None)``.
 
     With weights, n is the total weight of the samples that `of` selects, and j = n tau is not
@@ -133,7 +131,7 @@ class KthLargest(_Ranked):
     k : int, default=None
         The rank j of the threshold, at least 1. Pass either `k` or `tau`.
     tau : float, default=None
-        The rank j as a share of the samples that `of` selects, in (0, 1]. None if `k` is given.
+        The rank j as a share of the selected samples (see `of`), in (0, 1]. None if `k` is given.
 
     References
     ----------
@@ -164,12 +162,14 @@ class TopMean(_Ranked):
     .. math::
         t = \frac{1}{j} \sum_{i=1}^{j} s_{[i]}
 
-    where :math:`s_{[i]}` is the i-th largest score of the n samples that `of` selects [1]_. With
+    where :math:`s_{[i]}` is the i-th largest score of the n selected samples (see `of`) [1]_. With
     `k`, j is min(k, n). With `tau`, j is n tau, rounded up. Without samples, t is -inf. The
     code of TopPushK uses this threshold. The code of tau-FPL uses j = floor(n tau) + 1.
 
-    With weights, n and j are total weights. The lowest averaged score may count with a part of its
-    weight. With `tau`, j is n tau, rounded up to a multiple of min(1, mean weight).
+    With weights, n is the total weight of the selected samples, and j is the total weight of the
+    averaged scores. To reach exactly j, the lowest averaged score can count with only a part of its
+    weight. With `tau`, n tau is rounded up to an integer. But if the mean weight is below 1, n tau
+    is rounded up to a multiple of the mean weight.
 
     Examples
     --------
@@ -179,9 +179,9 @@ class TopMean(_Ranked):
     """
 
     def rounded(self, total, n_samples):
-        """Return the rank j. With tau, it is rounded up to a multiple of min(1, mean weight)."""
         if self.tau is None:
             return self.rank(total)
+        # If the mean weight is below 1, round to its multiples: 1 can exceed the total weight.
         unit = (total / n_samples.clamp(min=1)).clamp(max=1)
         n_units = self.rank(total) / torch.where(total == 0, 1.0, unit)
         return torch.minimum((n_units - rank_tolerance(n_units)).ceil() * unit, total)
@@ -200,14 +200,16 @@ class SurrogateQuantile(_OfGroup):
     .. math::
         \frac{1}{n} \sum_i \ell(s_i - t) = \tau
 
-    where the sum is over the n samples that `of` selects. Without samples, t is -inf. Pat&Mat uses
-    this threshold (arXiv:2002.10923). With equal `tau`, t is at least that of :class:`KthLargest`.
-    The derivative of t by :math:`s_i` is :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
+    where the sum is over the n selected samples (see `of`). Without samples, t is -inf. Pat&Mat
+    uses this threshold (arXiv:2002.10923). With equal `tau`, t is at least that of
+    :class:`KthLargest`. The derivative of t with respect to :math:`s_i` is
+    :math:`\ell'(s_i - t) / \sum_j \ell'(s_j - t)`.
 
     Parameters
     ----------
     tau : float
-        Mean of the surrogate at t, in (0, 1]: an upper bound of the share of samples above t.
+        Required mean of l(s - t) over the scores s, in (0, 1], where l is the surrogate. At most
+        the share `tau` of the selected samples has a score above the threshold t.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l, defined in :func:`accuracy_at_top_loss`.
 

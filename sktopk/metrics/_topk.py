@@ -112,8 +112,9 @@ def shot_accuracy_score(
     Returns
     -------
     scores : dict of str to float
-        Accuracies of "many", "medium" and "few". A true label that is not in `labels` is a few-shot
-        class of accuracy 0. A group without test samples has the accuracy NaN, with a warning.
+        Accuracies of "many", "medium" and "few". A true label that is not in `labels` counts as a
+        class with no training samples and accuracy 0. A group without test samples has the accuracy
+        NaN, with a warning.
 
     Raises
     ------
@@ -253,7 +254,7 @@ def _check_scores(y_score):
 
 
 def columns_of_labels(y_true, labels, shape, of="y_score"):
-    """Return the score column of each label. Unknown labels have numbers >= n_classes."""
+    """Return the score column of each label, or a number >= n_classes if the label has none."""
     y_true, (n_samples, n_classes) = check_true(y_true), shape
     _check_n_rows(len(y_true), n_samples, of)
     labels = _check_labels(labels, y_true, n_classes, of)

@@ -60,20 +60,22 @@ def compare_losses(
 
     In each fold, every model uses the setting from `grid` with the best score on a held-out quarter
     of the training samples. The model is refitted to all training samples, and scored on the test
-    samples. All models share folds and seeds. The best loss is compared with the best baseline.
-    The test scores also select the best baseline, so the comparison slightly favors it. Baselines:
+    samples. All models share folds and seeds. The best loss is compared with the baseline that has
+    the highest mean test score. The highest of several scores is partly due to chance, so the
+    comparison slightly favors the baseline. Baselines:
 
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. `omitted` of the result lists omitted baselines.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). For the last loss, the threshold is tuned
-      if y has two classes, `scoring` uses predicted labels ("f1") and `sample_weight` is None.
+      "weighted_cross_entropy" (balanced class weights). With two classes and no `sample_weight`,
+      the threshold of the last loss is tuned if `scoring` (such as "f1") uses predicted labels.
 
     Parameters
     ----------
     estimator : classifier or pipeline
         A TopKClassifier, or a pipeline that contains one: each name in `losses` replaces its loss.
-        Any other classifier is compared under its class name, or that of the last pipeline step.
+        Any other classifier is itself one of the compared models. Its name in the results is its
+        class name. A pipeline has the class name of its last step.
     losses : list of str or (str, estimator) pairs, or dict of str to estimator
         Names of losses of TopKClassifier, or named classifiers of any kind. May be empty.
     X : {array, sparse matrix, frame, pyarrow.Table, list} of shape (n_samples, ...)
@@ -82,8 +84,8 @@ def compare_losses(
         Class labels.
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
-        with the k of the TopKClassifier. For two classes, models with ``pos_label=None`` get the
-        first `pos_label` that is not None: of `scoring` (a scorer of sktopk), else of `estimator`.
+        with the k of the TopKClassifier. For two classes, each ``pos_label=None`` becomes the first
+        given `pos_label`, in the order `scoring`, `estimator`, `losses`, `baselines`.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets a new seed per repetition.
@@ -100,7 +102,7 @@ def compare_losses(
         Weights of the samples, for `fit` and, if the scorer takes weights, for `scoring`.
     groups : array-like of shape (n_samples,), default=None
         Group of each sample. Groups are passed to `cv`, and to a scorer on which you called
-        ``set_score_request(groups=True)``. Validation samples for `grid` are also whole groups.
+        ``set_score_request(groups=True)``. To select from `grid`, whole groups are held out.
     confidence : float, default=0.95
         Confidence level of the intervals, in (0, 1).
     margin : float, default=0.01
@@ -198,7 +200,7 @@ def compare_losses(
 def _classifier_prefix(estimator):
     """Return the parameter prefix of the TopKClassifier, such as "clf__". None if there is none."""
     if isinstance(estimator, type):
-        raise TypeError(f"estimator must be an estimator; got {_said(estimator)}")
+        raise TypeError(f"estimator must be an instance of a classifier; got {_said(estimator)}")
     _refuse_frozen(estimator)
     if isinstance(estimator, TopKClassifier):
         return ""
@@ -227,7 +229,7 @@ def _scorer(estimator, prefix, scoring, n_classes):
         )
     if prefix is None:
         raise ValueError(
-            "scoring must be a scorer if estimator contains no TopKClassifier, such as "
+            "if estimator contains no TopKClassifier, scoring must be a scorer, such as "
             "sktopk.metrics.make_top_scorer('true_positive_rate_at_fpr', fpr=0.01); got None"
         )
     k = estimator.get_params()[f"{prefix}k"]

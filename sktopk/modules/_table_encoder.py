@@ -38,16 +38,16 @@ class TableEncoder(nn.Module):
     n_bins : int, default=0
         Largest number of bins per column. With 0, columns are not encoded in bins.
     n_encoded : int or "auto", default="auto"
-        Largest number of bins of all columns together. If it is small, columns get fewer than
-        ``n_bins`` bins, or none. "auto" means ``n_bins`` times the number of numerical columns, at
-        most 128. With more than 64 numerical columns, "auto" means 0: no bins.
+        Upper limit of the total number of bins in all columns. If ``n_bins`` bins per column would
+        exceed the limit, columns get fewer bins, or none. "auto" means ``n_bins`` times the number
+        of numerical columns, at most 128. With over 64 numerical columns, "auto" means no bins.
     missing_indicator : bool or sequence of int, default=False
         Columns that get a 0-1 indicator of missing values: all (True), none (False) or indices.
     n_categories : dict of {int: int}, default=None
         Maps each categorical column's index to its number n of categories. Categories 0 to n - 1
         are one-hot encoded, with ``n ** -0.5`` instead of 1. Negative values count as category 0.
-        NaN and all other values become zeros. In estimators, category 0 stands for missing values
-        or, without missing values in `fit`, for the most frequent category.
+        NaN and values of n or more get only zeros. Estimators encode missing values as category 0.
+        Without missing values in `fit`, category 0 is the most frequent category of the column.
     dtype : torch.dtype, default=None
         Data type of `center`, `scale` and the encoding. None means torch's default.
 
@@ -232,7 +232,7 @@ class TableEncoder(nn.Module):
 
 
 def spread_rows(n_rows, most):
-    """Cut the rows into at most `most` equal parts. Return one random index per part."""
+    """Return one random index for each of `most` equal parts, or all indices if most >= n_rows."""
     # Every n-th row could be of one kind, for example the first of two readings.
     n, generator = min(n_rows, most), torch.Generator().manual_seed(0)
     edges = torch.arange(n + 1) * n_rows // max(n, 1)

@@ -232,7 +232,7 @@ def test_invalid_label_smoothing_k_threshold_and_errors_raise():
     scores, target = binary_batch()
     with pytest.raises(ValueError, match=r"k=15 must be at most the number of samples \(14\)"):
         losses.precision_at_k_loss(scores, target, k=15)
-    with pytest.raises(TypeError, match=r"threshold must be callable, .*; got 'max'"):
+    with pytest.raises(TypeError, match=r"threshold must be a function .*; got 'max'"):
         accuracy_at_top_loss(scores, target, threshold="max")
     with pytest.raises(ValueError, match=r"threshold must return shape \(\); got .*14"):
         accuracy_at_top_loss(scores, target, threshold=lambda scores, *_: scores)

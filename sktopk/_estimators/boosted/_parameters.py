@@ -89,7 +89,6 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
 
 
 def check_ranking(target, groups, n_members):
-    """Check that some group has both classes. Warn if a class has fewer samples than members."""
     if groups is not None:
         check_groups_of_both(target, groups)
     n_rarest = np.bincount(target, minlength=2).min()

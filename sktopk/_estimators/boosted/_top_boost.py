@@ -88,16 +88,17 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
 
         "top_mean" (two classes) penalizes positives below the mean of the `k` highest scores of
         negatives. It is :func:`sktopk.losses.accuracy_at_top_loss` with the logistic surrogate.
-        Equal scores rank in the order of the samples, so shuffle samples that are sorted.
+        Tied scores rank in the order of the samples. So this order should be random.
     k : int or float, default=0.05
-        Size of the top, as a number or a fraction in (0, 1). For two classes, k counts negatives
-        for "top_mean" and "top_push_k", else samples. For more classes, k counts labels per sample.
+        Size of the top, as a number or a fraction in (0, 1). For two classes, k counts samples. But
+        if `loss` is "top_mean" or "top_push_k", k counts negatives only. For more than two classes,
+        k counts the labels per sample.
     log_loss_share : float, default=0.6
         Weight a of the log loss in the training loss, in [0, 1]. With 1, `loss` is not used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
         How the second derivative of the loss is computed (see :func:`sktopk.boosting.objective`).
     loss_params : dict, default=None
-        Parameters of the loss except `k`, such as ``{"tau": 0.01}``. A search takes lists of dicts.
+        Parameters of the loss except `k`, such as ``{"tau": 0.01}``.
     n_estimators : int, default=100
         Number of boosting rounds. A round grows one tree (one per class for more than two classes).
     learning_rate : float, default=0.1
@@ -105,7 +106,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     num_leaves : int, default=31
         Maximum number of leaves of a tree, at least 2.
     min_child_samples : int, default=20
-        Minimum number of samples in a leaf, and LightGBM's `min_data_per_group` for categories.
+        Minimum number of samples in a leaf. Also used as LightGBM's `min_data_per_group`.
     lightgbm_params : dict, default=None
         Other parameters of LightGBM, such as ``{"feature_fraction": 0.5}``. LightGBM ignores
         unknown names without a warning. To print unknown names, add ``"verbosity": 0``.
@@ -249,8 +250,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     def decision_function(self, X: RowsLike) -> np.ndarray:
         """Return the score of each class or, for two classes, the score minus `threshold_`.
 
-        For two classes, results above 0 mean positive. If `pos_label_` is ``classes_[0]``, the sign
-        is reversed: results below 0 mean positive.
+        For two classes, a result above 0 means ``classes_[1]``, as in scikit-learn. If `pos_label_`
+        is ``classes_[0]``, the result is therefore `threshold_` minus the score.
         """
         now, scores = self._scored(X)
         return now._task().decide(scores, now)
@@ -419,8 +420,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         if not (fold >= 0).any():
             warn(
                 f"n_members={self.n_members} and n_iter_no_change={self.n_iter_no_change} hold out "
-                "samples, but no class has two different samples. All members train on all samples "
-                "for all rounds: add samples, or set n_members=1 and n_iter_no_change=None"
+                "samples, and need another sample of the same class for training. But no class has "
+                "two different samples, so all members train on all samples for all rounds: add "
+                "samples, or set n_members=1 and n_iter_no_change=None"
             )
         return [fold == m for m in range(self.n_members)]
 

@@ -57,7 +57,7 @@ class Conformity:
         return out
 
     def draw(self, X, n_samples, seed):
-        """Return for each sample a number u in [0, 1], a hash of the sample and the seed.
+        """Return one number u in [0, 1] per sample: a hash of the sample and of the seed.
 
         If the method does not use u, u is 1. The hash is the same for all formats of X, for equal
         numbers in float32 and float64, for 0.0 and -0.0, and for None and NaN.

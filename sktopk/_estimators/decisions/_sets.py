@@ -74,8 +74,9 @@ class SetClassifier(CalibratedDecision):
         "allow": sets can be empty. "top1": empty sets get the label with the best score.
     randomized : bool, default=False
         For "aps" and "raps": whether `predict_set` uses a random u (see Notes). False means u = 1,
-        which gives larger sets. True gives the exact coverage if all samples differ, but sets can
-        be empty.
+        which gives larger sets. With True, sets can be empty, and their coverage is at most
+        ``coverage + 1 / (n + 1)`` for n calibration samples, if no conformity scores tie. Equal
+        samples get the same u, and can tie.
     penalty : float, default=0.1
         For "raps": number >= 0 that a label's score loses for each rank beyond k (lambda of [5]_).
     prevalence : array-like of shape (n_classes,), default=None
@@ -205,11 +206,12 @@ class SetClassifier(CalibratedDecision):
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, such as its plant. Whole groups are held out, and one sample of
             each held-out group is used for calibration. The guarantee holds for one random sample
-            of a new group. If the `fit` of `estimator` has the parameter `groups`, it also gets the
-            groups, except in rankers (with `pos_label`). ``cross_fit=True`` requires the parameter.
+            of a new group. If the `fit` of `estimator` has a parameter `groups`, this `fit` gets
+            the groups, unless `estimator` has a parameter `pos_label`. With ``cross_fit=True``,
+            `estimator` itself holds out whole groups, so its `fit` must get the groups.
 
-            With ``conditional="group"``, single samples are held out instead of whole groups. The
-            coverage then holds in each group.
+            With ``conditional="group"``, single samples are held out instead of whole groups, and
+            `estimator` never gets the groups. The coverage then holds in each group.
         **fit_params : dict
             Arguments for the `fit` of `estimator` (none if frozen). Arrays of length n_samples are
             split with the samples. With metadata routing, pass what `estimator` requests.

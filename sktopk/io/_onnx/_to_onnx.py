@@ -89,8 +89,8 @@ def _check_equal(found, expected, classes, kind, recipe):
         wrong = ~(error <= 1)
         if wrong.any():
             raise ValueError(
-                f"the graph differs from {method} for {wrong.sum()} of {len(wrong)} "
-                f"samples{kind}, by {error[wrong][0]:.1g} times the tolerance. {recipe}"
+                f"the graph differs from {method} for {wrong.sum()} of {len(wrong)} samples{kind}; "
+                f"the first error is {error[wrong][0]:.1g} times the tolerance. {recipe}"
             )
 
 
@@ -125,8 +125,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
         File to write. An existing file is replaced.
     X : {array, sparse matrix, frame} of shape (n_samples, n_features)
         Samples on which graph and classifier are compared, such as a few hundred training samples.
-        If the classifier accepts missing values in some columns only, X should contain some to test
-        them. If it accepts them in all columns, `to_onnx` also tests a copy of X with some added.
+        If the classifier accepts missing values in all columns, a copy of X with added missing
+        values is compared, too. If only some columns may have missing values, include some in X.
 
     Returns
     -------

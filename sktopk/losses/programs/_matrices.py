@@ -57,12 +57,9 @@ class DenseRows(NamedTuple):
 
 
 class SparseRows(NamedTuple):
-    """Sparse counterpart of `DenseRows`: the entries of one block-diagonal matrix.
+    """Sparse counterpart of `DenseRows`: the entries of one block-diagonal matrix."""
 
-    `rows` numbers the rows of all programs: row r of program b has the number b * n_rows + r.
-    """
-
-    rows: torch.Tensor
+    rows: torch.Tensor  # indices: row r of program b has the index b * n_rows + r
     columns: torch.Tensor
     values: torch.Tensor
     shape: tuple
@@ -177,7 +174,7 @@ def _flat_entries(A, batch_shape):
 
 
 def equilibrate(program, *, scale_rows):
-    """Return row and column factors for norms near 1. Without `scale_rows`, row factors are 1."""
+    """Return factors that scale columns and, if `scale_rows`, rows to norms near 1."""
     matrix = program.matrix
     rows, columns = torch.ones_like(program.rhs), torch.ones_like(program.cost)
     for power in _EQUILIBRATION_POWERS if scale_rows else (1.0,):

@@ -32,9 +32,10 @@ def fbeta_loss(
         N = \sum_{j : y_j = 0} \max\Bigl(0, 1 + \frac{s_j - \tau}{m}\Bigr)
 
     where m is `margin` and :math:`n_+` counts the positives. The minimum is over thresholds with
-    :math:`P < n_+`. P and N are upper bounds of the numbers of false negatives and false positives.
-    The loss is in [0, 1). It is the optimum of a linear program [1]_, after the substitution of
-    Charnes and Cooper (1962). Gradients flow through the threshold. The time is O(n log n).
+    :math:`P < n_+`. P is at least the number of false negatives. N is at least the number of false
+    positives. The loss is in [0, 1). It is the optimum of a linear program [1]_, after the
+    substitution of Charnes and Cooper (1962). Gradients flow through the threshold. The time is
+    O(n log n).
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def fbeta_loss(
 
     Examples
     --------
-    At the best threshold 0.5, negatives should score at most -0.5, but one negative scores 0:
+    The best threshold is 0.5. With margin 1, negatives should score at most 0.5 - 1; one scores 0:
 
     >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
     >>> fbeta_loss(scores, target)
@@ -139,7 +140,7 @@ def precision_at_recall_program_loss(
 
     where m is `margin` and r is `recall`. Hinges are upper bounds of errors. Therefore, at the
     minimizing :math:`\tau`, the recall is at least r, and the false-positive rate is at most L. The
-    loss L is the optimum of a linear program [1]_, which sorting finds in O(n log n).
+    loss L is the optimum of a linear program [1]_. By default, sorting computes L in O(n log n).
 
     Parameters
     ----------
