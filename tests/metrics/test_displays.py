@@ -62,7 +62,7 @@ def test_from_estimator_scores_the_given_positive_label(display_class, data):
     other = display_class.from_predictions(y_test == "no", y_score, **no_label)
     np.testing.assert_array_equal(curve(turned)[1], curve(other)[1])
     one_class = DummyClassifier().fit(X, ["no"] * len(X))
-    with pytest.raises(ValueError, match="two classes; got one from DummyClassifier"):
+    with pytest.raises(ValueError, match="two classes; got one class from DummyClassifier"):
         display_class.from_estimator(one_class, X_test, y_test, **options)
 
 
