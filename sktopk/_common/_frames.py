@@ -184,9 +184,9 @@ class Categories:
     def fit(self, rows, order):
         """Return two objects: the `Categories` with target statistics, and X with statistics.
 
-        In the returned X, the statistics of a sample come from the parts of the data without this
-        sample, and do not reveal its label. Equal integers in `order` mark copies of a sample. With
-        groups, equal integers mark the samples of a group. A group is in a single part.
+        To hide the label of a sample, its statistics in the returned X come from the parts of the
+        data without this sample, or are constant. Equal integers in `order` mark copies of a sample
+        or, with groups, the samples of a group. A group is in a single part.
         """
         classes, target = np.unique(rows.y, return_inverse=True)
         n_classes = max(2, len(classes))
@@ -314,8 +314,8 @@ def deal_to_parts(code, order, target):
 
     Copies of a sample have equal integers in `order`. By default, they go to the same part. Copies
     count as different samples if any copies have different labels, or if categories have on average
-    fewer than two different samples. Parts are not stratified by label, because with equal class
-    counts in all parts, the counts of the other parts would reveal the label of a sample.
+    fewer than two different samples. Parts are not stratified by label, because the class counts of
+    the other parts would then contain information about the label of a sample.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     at = np.lexsort([ties, order, code])
@@ -338,7 +338,7 @@ def target_statistics(code, target, n_classes, weight, part):
     W_c is the total weight of category c, S_ck the weight of its samples of class k, and p_k the
     share of class k. For each class, the prior weight m minimizes the squared error on held-out
     parts. If this error is not significantly below the error of the constant p_k, all categories
-    get p_k, because other values would be noise, which the later scaling of columns amplifies.
+    get p_k, because the later scaling of columns would amplify the noise of other values.
 
     Both arrays have one column per class (for two classes: only the second class). The array of
     categories has a last row for unknown categories. scikit-learn's TargetEncoder is not used

@@ -37,7 +37,7 @@ def check_net_state(net, state):
     groups = zip(own["optimizer"]["param_groups"], state["optimizer"]["param_groups"], strict=True)
     for expected, found in groups:
         if found["params"] != expected["params"]:
-            raise ValueError("param_groups must list the params of this network, in its order")
+            raise ValueError("param_groups must list the params of this optimizer, in its order")
         for name, value in found.items():
             # Callbacks may change or add numbers in param_groups, such as learning rates.
             if not _is_number(value) and not _same(value, expected.get(name)):
@@ -47,7 +47,7 @@ def check_net_state(net, state):
 def check_like(expected, found, name, weights):
     """Raise ValueError unless `found` has the keys, types, shapes and dtypes of `expected`.
 
-    Training replaces values that are None, empty or infinite in `expected`, so these values may
+    Training can replace values that are None, empty or infinite in `expected`. These values may
     differ in `found`. If such a value is a dict of weights, check this dict against `weights`.
     """
     if isinstance(expected, torch.Tensor):

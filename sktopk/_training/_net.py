@@ -153,7 +153,7 @@ class Net(NeuralNetClassifier):
         sparse = hasattr(X, "nnz") and device.type == "cpu" and self.settings.plain
         sparse = sparse and takes_sparse(self.module_)
         if sparse and resident:  # training samples
-            # Hard examples, several processes and a user's callbacks need dense minibatches.
+            # Hard examples, several processes and callbacks that get minibatches need dense data.
             sparse = not self.criterion_.n_hard and not is_parallel()
             sparse = sparse and not self.callbacks_read_batches()
         loading = self.get_params_for("iterator_train" if resident else "iterator_valid")

@@ -32,7 +32,7 @@ def check_and_reset(loaded):
 
 
 def writable(estimator):
-    """Return an estimator that skops can save: the given one, or a copy if changes are needed."""
+    """Return the estimator or, if it has metadata requests or Boolean keys, a copy without them."""
     within = [*_within(estimator)]
     keys = {type(key) for value in within if isinstance(value, dict) for key in value}
     if any(isinstance(value, MetadataRequest) for value in within):

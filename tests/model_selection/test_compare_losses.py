@@ -278,9 +278,9 @@ TWO = VotingClassifier([("a", TopKClassifier()), ("b", TopKClassifier())])
 WRONG = [
     (TWO, [], TypeError, r"at most one TopK.*got VotingClassifier with 2"),
     (LinearRegression(), [], TypeError, r"estimator must be a classifier.* got LinearRegression"),
-    (GaussianNB(), [], ValueError, r"no TopK.* must be a scorer, .*make_top_scorer.*; got None"),
+    (GaussianNB(), [], ValueError, r"no TopK.*, scoring must be a scorer.*top_scorer.*; got None"),
     (GaussianNB(), {"GaussianNB": CLF}, ValueError, r"losses must .*; got 'GaussianNB' twice"),
-    (TopKClassifier, ["focal"], TypeError, "must be an instance of a .*; got the class TopKC"),
+    (TopKClassifier, ["focal"], TypeError, "estimator must be an instance .*; got the class TopKC"),
 ]
 
 

@@ -74,9 +74,9 @@ class SetClassifier(CalibratedDecision):
         "allow": sets can be empty. "top1": empty sets get the label with the best score.
     randomized : bool, default=False
         For "aps" and "raps": whether `predict_set` uses a random u (see Notes). False means u = 1,
-        which gives larger sets. With True, sets can be empty, and their coverage is at most
-        ``coverage + 1 / (n + 1)`` for n calibration samples, if no conformity scores tie. Equal
-        samples get the same u, and can tie.
+        which gives larger sets. With True, sets can be empty, and the upper bound above holds if
+        no conformity scores tie, and `empty` and `conditional` have their defaults. Equal samples
+        get the same u, and can tie.
     penalty : float, default=0.1
         For "raps": number >= 0 that a label's score loses for each rank beyond k (lambda of [5]_).
     prevalence : array-like of shape (n_classes,), default=None
