@@ -40,9 +40,9 @@ def objective(
     - L is the `loss` of the scores s. h_L replaces the Hessian of L (see `hessian`).
     - c scales the gradient of L to the size of g'.
 
-    The log loss also ranks samples for which L has no gradient. If L adds log class frequencies to
-    the scores, as "logit_adjusted" does, so does the log loss. If a < 1, h is at least
-    ``0.001 * mean(h) * w / mean(w)``, where w are the sample weights.
+    The log loss also ranks samples for which L has no gradient. If a < 1 and L is "logit_adjusted"
+    or "smooth_topk_adjusted", the log loss adds log class frequencies to the scores, as L does. If
+    a < 1, h is at least ``0.001 * mean(h) * w / mean(w)``, where w are the sample weights.
 
     LightGBM starts from scores of 0. For a better start, fit with ``init_score=np.full(len(y),
     initial_score(y))``, and add ``initial_score(y)`` to predictions. With several classes, pass

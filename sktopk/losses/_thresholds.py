@@ -169,7 +169,7 @@ class TopMean(_Ranked):
     With weights, n is the total weight of the selected samples, and j is the total weight of the
     averaged scores. To reach exactly j, the lowest averaged score can count with only a part of its
     weight. With `tau`, n tau is rounded up to an integer. But if the mean weight is below 1, n tau
-    is rounded up to a multiple of the mean weight.
+    is rounded up to a multiple of the mean weight. In both cases, j is at most n.
 
     Examples
     --------

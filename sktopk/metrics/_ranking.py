@@ -114,7 +114,7 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return two arrays: entry m is the total weight, or total value, of the m best samples."""
+        """Return two arrays: entry m is the weight, or expected value, of the m best samples."""
         # Samples with equal scores get equal weights, so that their order has no effect.
         selected = np.append(0.0, np.cumsum(np.repeat(self.weight / self.count, self.count)))
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
@@ -152,7 +152,7 @@ def warn_of_scores(y_true, y_score, positive, always=False):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
     By default, the ranking is checked only if the positive label is the smaller label, because
-    classifiers then return scores of the other label. With `always`, it is checked for any labels.
+    `y_score` may then hold scores of the other label. With `always`, it is checked for any labels.
     """
     y_true = np.asarray(on_host(y_true, "y_true")).ravel()
     y_score = np.asarray(on_host(y_score, "y_score"))

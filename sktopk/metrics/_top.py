@@ -150,7 +150,7 @@ def enrichment_factor_score(
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     fraction : float
         Share f of the samples to select, in (0, 1]. The selected weight k is f times the total
-        weight, rounded up to a multiple of 1 or, if the mean weight is below 1, of the mean weight.
+        weight, rounded up to a multiple of min(1, mean weight), but at most the total weight.
 
     Returns
     -------

@@ -139,7 +139,7 @@ def linear_program(
     by Newton's method [2]_, where :math:`\varepsilon` is `smoothing`. The minimum `fun` is a smooth
     function of b. `fun` is at most :math:`\varepsilon (|v|^2 + |u|^2) / 2` below the optimum of the
     linear program, where v and u are the optimal multipliers of the linear program. Multiplying a
-    constraint by a number changes `fun`. `status` is never 2 (infeasible), because violations of
+    constraint by a number can change `fun`. `status` is never 2 (infeasible), because violations of
     constraints are only penalized.
 
     On a CPU, "newton" is faster than "highs" for up to about 20 variables. It is also faster for
