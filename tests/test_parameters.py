@@ -119,7 +119,7 @@ WRONG = {
         "callbacks must have unique names.*got 'a'"),
     "name of a callback of fit": ({"callbacks": [("validation", LRScheduler())]}, V,
         "callbacks must have unique names.*got 'validation'"),
-    "callback is misspelt": ({"net_params": {"callbacks__epoch_timr__x": 1}}, V, "got .epoch_timr"),
+    "misspelt callback": ({"net_params": {"callbacks__epoch_timr__x": 1}}, V, "got 'epoch_timr'"),
     "net_params sets lr": ({"net_params": {"lr": 1}}, V, "'lr': use learning_rate"),
     "net_params sets a loader": ({"net_params": {"iterator_train__shuffle": True}}, V,
         "iterator_train__shuffle.*sets minibatches.*num_workers"),

@@ -80,7 +80,7 @@ def precision_at_k_score(
     if n_places - selected > 1e-9 * n_places:
         warn(
             f"precision_at_k_score: k={k!r} exceeds the size of y_true or of a group. The score "
-            f"divides by {n_places:g}, but only {selected:g} samples are selected. Reduce k"
+            f"divides by {n_places:g}, but only {selected:g} samples (by weight) count. Reduce k"
         )
     return float(found / n_places)
 

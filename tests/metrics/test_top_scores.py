@@ -83,7 +83,7 @@ def test_precision_divides_by_k_with_a_warning_if_there_are_fewer_samples():
     y_true, y_score = [1, 0, 1], [3, 2, 1]
     with pytest.warns(UserWarning, match=r"k=8 .* The score divides by 8, but only 3 samples"):
         assert precision_at_k_score(y_true, y_score, k=8) == 2 / 8
-    with pytest.warns(UserWarning, match="score divides by 4, but only 3 samples are selected"):
+    with pytest.warns(UserWarning, match=r"divides by 4, but only 3 samples \(by weight\) count"):
         assert precision_at_k_score(y_true, y_score, k=2, groups=[0, 0, 1]) == 2 / 4
 
 

@@ -74,7 +74,7 @@ def in_units(scores, weight, margin):
     """Return two tensors: (scores - median) / margin, and a mask of the scores that were -inf.
 
     Subtracting the median reduces rounding errors. Scores of -inf become a finite score far below
-    all others. If a score is NaN or inf, all become NaN. If all are finite, the mask is None.
+    all others. If one is NaN or inf, all but -inf become NaN. If all are finite, the mask is None.
     """
     if not scores.numel():
         return scores / margin, None

@@ -276,8 +276,8 @@ def _check(tensor, name, c, shape, fits, layouts=(torch.strided,)):
     if tensor.device != c.device:
         raise ValueError(f"{name} must be on the device of c ({c.device}); got {tensor.device}")
     if tensor.layout == torch.sparse_coo:
-        if n_dense := tensor.dense_dim():
-            raise ValueError(f"{name} must have dense_dim() == 0: use to_sparse(); got {n_dense}")
+        if n := tensor.dense_dim():
+            raise ValueError(f"{name}.dense_dim() must be 0: use to_dense().to_sparse(); got {n}")
         tensor = tensor.coalesce()
     values = (tensor if tensor.layout == torch.strided else tensor.values()).detach()
     finite = values.isfinite()
