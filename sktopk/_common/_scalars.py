@@ -204,7 +204,7 @@ def refuse_missing(values, name, what_held="labels"):
         raise ValueError(
             f"Input {name} contains {what}: {name} must not have missing {what_held}; got "
             f"{np.count_nonzero(wrong)} of {values.size}, first in row {np.flatnonzero(wrong)[0]}. "
-            "Drop these samples, or label them"
+            "Drop these samples, or replace the missing values"
         )
 
 

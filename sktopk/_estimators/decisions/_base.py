@@ -124,11 +124,16 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         given = GivenScores().fit(None, known)
         if classes is not None and not np.array_equal(given.classes_, known):
             raise ValueError(f"classes must be sorted without repetition; got {listed(known)}")
-        scores = given.checked(y_score, "y_score", "If y lacks labels, set classes")
+        estimator, advice = cls(FrozenEstimator(given), **params), "If y lacks labels, set classes"
+        binary = hasattr(estimator, "pos_label")
+        if binary and len(given.classes_) != 2:
+            if len(given.classes_) > 2:
+                advice = "For one label against all others, pass y == label"
+            raise ValueError(f"y must have two classes; got {listed(given.classes_)}. {advice}")
+        scores = given.checked(y_score, "y_score", advice)
         if len(scores) != len(labels):
             raise ValueError(f"y_score must have {len(labels)} rows, as y; got {len(scores)}")
-        estimator = cls(FrozenEstimator(given), **params)
-        if len(given.classes_) == 2 and hasattr(estimator, "pos_label"):
+        if binary:
             count = class_counts(given.classes_, labels)
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
             place = place_of(given.pos_label_, given.classes_)

@@ -29,7 +29,7 @@ class _Constraint:
     metric: ClassVar = ("recall_at_precision", "precision")
 
     def check(self, name):
-        what = 'a rate in (0, 1) (only "count" takes a number of samples)'
+        what = 'a rate in (0, 1), such as 0.05 (only "count" takes a number of samples),'
         self._check(name, check_number, what, 0, 1, bounds="neither")
 
     def score(self, y, scores, n_samples, sample_weight):
