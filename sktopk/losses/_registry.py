@@ -29,7 +29,7 @@ class NamedLoss(NamedTuple):
     draws: bool = False  # whether the function draws noise
 
     def prior_factor(self, params):
-        """Return `tau` of the log loss that is mixed with this loss; 0 means no adjustment."""
+        """Return the factor of log class frequencies in the log loss that is added to this loss."""
         # In smooth losses, tau is a temperature, and the factor is 1.
         return float(self.log_prior and (1.0 if "tau" in self.params else params["tau"]))
 

@@ -159,9 +159,9 @@ def smooth_topk_adjusted_loss(
     The loss is :func:`smooth_topk_loss` [1]_ of the scores :math:`s_j + k \tau \log \pi_j`, where
     :math:`\pi_j` is the share of class j among the training samples. Training with this loss raises
     scores :math:`s_j` of rare classes, but frequent classes usually keep an advantage. For k = 1,
-    use :func:`logit_adjusted_loss`, which removes this advantage. For k > 1, train in your own
-    training loop with the sum of `smooth_topk_adjusted_loss` and :func:`logit_adjusted_loss`.
-    Do not add plain cross-entropy, because it would undo the adjustment.
+    use :func:`logit_adjusted_loss` instead, because it removes this advantage. For k > 1, train
+    with a weighted sum of this loss and :func:`logit_adjusted_loss`, as `TopKClassifier` does by
+    default. Do not add plain cross-entropy, because it would undo the adjustment.
 
     Examples
     --------

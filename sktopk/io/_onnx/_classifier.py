@@ -26,7 +26,7 @@ def pipeline_parts(estimator):
             raise TypeError(
                 "estimator must be a classifier of sktopk with a network, or a Pipeline that ends "
                 f"with one; got {type(inner).__name__}. For a BudgetClassifier or SetClassifier, "
-                "export its estimator_, and compute its decisions from the scores of the graph"
+                "export its estimator_, and compute decisions from the outputs of the ONNX model"
             )
     check_is_fitted(inner)
     return steps, inner

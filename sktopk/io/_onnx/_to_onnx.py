@@ -102,9 +102,10 @@ def _error(found, expected):
 def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     """Export a classifier as an ONNX graph, and compare the graph with the classifier.
 
-    The input "X" of the graph takes any number of samples. Its type is float32 if X was float32 in
-    `fit`, else float64. With a `module` other than TabularMLP, its type is the type of the weights.
-    If a Pipeline is exported with a float32 X, the input is always float32. The outputs are:
+    The input "X" of the graph takes any number of samples. By default, the input is float32 if the
+    classifier was fitted on float32 values, else float64. If `module` is not TabularMLP, the input
+    has the type of the network's weights. If `estimator` is a Pipeline with transformers and the
+    parameter `X` has dtype float32, the input is float32 for any `module`. The outputs are:
 
     - "scores": `decision_function`, which already subtracts the threshold;
     - "topk_labels" of a `TopKClassifier`: `predict_topk` with k = `k_`;
