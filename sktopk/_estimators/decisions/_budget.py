@@ -457,7 +457,7 @@ class BudgetClassifier(CalibratedDecision):
         if self.constraint == "recall" and self.budget <= 0.2:
             low = f"budget={self.budget:g} is the lowest recall that is allowed"
             missed = f"at most {100 * self.budget:.3g} % of the positives"
-            warn(f"{low}: to miss {missed}, set budget={1 - self.budget:.3g}")
+            warn(f"{low}. If {missed} may be missed, set budget={1 - self.budget:.3g}")
         if self.constraint in ("fpr", "fdr") and self.budget >= 0.8:
             warn(f"budget={self.budget:g} allows many errors: set a small limit, such as 0.05")
         if self.delta > 0.5:

@@ -78,7 +78,7 @@ class SetClassifier(CalibratedDecision):
         no conformity scores tie, and `empty` and `conditional` have their defaults. Equal samples
         get the same u, and can tie.
     penalty : float, default=0.1
-        For "raps": number >= 0 that a label's score loses for each rank beyond k (lambda of [5]_).
+        For "raps": number >= 0, subtracted from a label's score per rank beyond k (lambda of [5]_).
     prevalence : array-like of shape (n_classes,), default=None
         For "pas": counts or shares of the classes in training, in the order of `classes_`. None
         counts the training samples. For a frozen estimator, None uses its ``class_count_``. Without
@@ -204,11 +204,11 @@ class SetClassifier(CalibratedDecision):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for training `estimator` or a pipeline's last step. Weight 0 drops a sample.
         groups : array-like of shape (n_samples,), default=None
-            Group of each sample, such as its plant. Whole groups are held out, and one sample of
-            each held-out group is used for calibration. The guarantee holds for one random sample
-            of a new group. If the `fit` of `estimator` has a parameter `groups`, this `fit` gets
-            the groups, unless `estimator` has a parameter `pos_label`. With ``cross_fit=True``,
-            `estimator` itself holds out whole groups, so its `fit` must get the groups.
+            Group of each sample. Whole groups are held out, and one sample of each held-out group
+            is used for calibration. The guarantee holds for one random sample of a new group.
+            Without metadata routing, ``estimator.fit`` gets `groups` if it has this parameter. An
+            `estimator` with `pos_label` does not, because it would train one threshold per group.
+            With ``cross_fit=True``, `estimator` itself holds out groups, so it must get `groups`.
 
             With ``conditional="group"``, single samples are held out instead of whole groups, and
             `estimator` never gets the groups. The coverage then holds in each group.
