@@ -177,17 +177,17 @@ class TopLoss(Objective):
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
 
     where :math:`N_c` is the total weight of class c in the training set. :math:`W_c(\text{hard})`
-    and :math:`W_c(\text{new})` are the total weights of the hard examples and of the new samples of
-    class c. Hard examples affect only the threshold: the loss counts only errors of new samples.
+    and :math:`W_c(\text{new})` are the weights of class c among hard examples and among new ones.
+    Hard examples affect only the threshold: the loss counts only errors of new samples.
 
     Hard examples are scored again in each minibatch, because the gradient needs current scores
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). With groups, there are no hard examples.
 
     `threshold` is a threshold of :mod:`sktopk.losses`, or a function ``threshold(scores, positive,
     weight)`` that returns a scalar with a gradient. `hardest` has the positions, in the minibatch,
-    of the `n_hard` hard examples for the next minibatch. By default, hard examples have the highest
-    scores. If only negatives or only positives determine the threshold, hard examples are the
-    highest negatives or the lowest positives. If these are too few, other samples are added.
+    of the `n_hard` hard examples for the next minibatch. Hard examples have the highest scores of
+    the samples that determine the threshold (if these are only positives: the lowest scores). If
+    these samples are fewer than `n_hard`, other samples are added.
     """
 
     compares = True

@@ -104,6 +104,6 @@ class Recorder:
                 group.update(values)
 
     def release(self):
-        """Delete the tensors in the memory of the CUDA graphs, so that this memory can be freed."""
+        """Delete gradients, hard examples and threshold: they keep memory of CUDA graphs in use."""
         self._net.optimizer_.zero_grad()
         self._net.criterion_.named.hardest = self._net.criterion_.named.threshold_now = None
