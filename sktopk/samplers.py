@@ -166,8 +166,8 @@ class ShuffledBatches:
 class GroupBatches:
     """Shuffled minibatches of whole groups. Groups larger than `batch_size` are cut into parts.
 
-    A minibatch has either whole groups, or one part of each of at most `n_joined` cut groups. The
-    array `n_parts` has the number of parts of each group (1: not cut, 0: empty).
+    A minibatch has either whole groups, or at most `n_joined` parts, each of a different group. The
+    array `n_parts` has the number of parts of each group: 1 if it is not cut, 0 if it is empty.
     """
 
     def __init__(self, target, groups, batch_size, min_positives, generator):

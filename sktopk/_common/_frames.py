@@ -312,10 +312,10 @@ def _by_frequency(name, objects, weight):
 def deal_to_parts(code, order, target):
     """Assign each sample to a part at random. Each category is spread evenly over the parts.
 
-    Copies of a sample have equal integers in `order`. By default, they go to the same part. Copies
-    count as different samples if any copies have different labels, or if categories have on average
-    fewer than two different samples. Parts are not stratified by label, because the class counts of
-    the other parts would then contain information about the label of a sample.
+    Copies of a sample have equal integers in `order`. By default, copies go to the same part. If
+    any copies have different labels, all copies count as different samples. The same applies if
+    categories have on average fewer than two different samples. Parts are not stratified by label,
+    because the label of a sample could then be inferred from the class counts of the other parts.
     """
     part, ties = np.empty(len(code), dtype=np.intp), np.random.RandomState(0).permutation(len(code))
     at = np.lexsort([ties, order, code])
@@ -335,10 +335,10 @@ def target_statistics(code, target, n_classes, weight, part):
 
         (S_ck + m p_k) / (W_c + m)
 
-    W_c is the total weight of category c, S_ck the weight of its samples of class k, and p_k the
-    share of class k. For each class, the prior weight m minimizes the squared error on held-out
-    parts. If this error is not significantly below the error of the constant p_k, all categories
-    get p_k, because the later scaling of columns would amplify the noise of other values.
+    W_c is the weight of all samples in category c. S_ck is the weight of samples of class k in
+    category c, and p_k the share of class k. Each class has the prior weight m with the least
+    squared error on held-out parts. If always predicting p_k is not significantly worse, all
+    categories get p_k, because the later scaling of columns would amplify noise in other values.
 
     Both arrays have one column per class (for two classes: only the second class). The array of
     categories has a last row for unknown categories. scikit-learn's TargetEncoder is not used

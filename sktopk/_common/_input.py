@@ -416,7 +416,7 @@ def encode(classes, y):
 
 
 def encode_labels(classes, y, name="y"):
-    """Return each label's index in `classes`, or -1. Check that both or neither have strings."""
+    """Return `encode(classes, y)`. Raise ValueError if only `classes` or only `y` has strings."""
     known, given = np.asarray(classes).tolist()[0], y.tolist()[0]
     with suppress(TypeError):  # raised if labels cannot be compared
         if isinstance(known, str) == isinstance(given, str):

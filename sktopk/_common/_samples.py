@@ -225,7 +225,7 @@ def _canonical(X):
 
 
 def deal(order, target, n_folds):
-    """Return the fold of each sample, stratified by class. Equal integers in `order` share a fold.
+    """Return folds, stratified by class. Samples with equal integers in `order` get the same fold.
 
     If all samples of a class would be in one fold, these samples and their copies get fold -1. No
     network holds out fold -1, because a network that holds out a whole class cannot learn it.

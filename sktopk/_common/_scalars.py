@@ -306,7 +306,7 @@ def positive_label(pos_label, classes, count):
                 f"pos_label=None: the positive label is {labels[1]!r}, the label of {share:.3g} % "
                 f"of the samples. Set pos_label={labels[0]!r} if the rarer label is positive, else "
                 f"pos_label={labels[1]!r}. If y has other labels, VotingClassifier or a similar "
-                "classifier has replaced them, in sorted order, by 0 and 1"
+                "classifier has changed the first label in sorted order to 0, and the second to 1"
             )
         return labels[1]
     place = 0 if first_is_rare else 1

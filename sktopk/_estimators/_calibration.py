@@ -103,11 +103,11 @@ def scores_as_unseen(scores, unseen, target, weight):
     .. math::
         s + G_{mc}^{-1}(p) - F_{mc}^{-1}(p), \qquad p = F_{mc}(s).
 
-    The difference of the quantiles is computed at the ranks p of held-out samples, and interpolated
-    linearly in between. The returned score of a sample is the mean over all members. But if a
-    member has too few different held-out scores for a class, scores of this class are not mapped.
-    The returned score of a sample is then the mean over only the members that held out the sample.
-    `unseen[i, m]` is True if member m held out sample i.
+    The difference of both quantiles is computed at the ranks p of held-out samples, and
+    interpolated linearly in between. By default, the returned score of a sample is the mean of its
+    scores over all members. If any member has fewer than `LEAST_UNSEEN` different held-out scores
+    for class c, no score of class c is mapped. Each sample of class c then gets the mean over the
+    members that held out this sample. `unseen[i, m]` is True if member m held out sample i.
     """
     scores = np.array(scores, dtype=np.float64)
     for label in np.unique(target):

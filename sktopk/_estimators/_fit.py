@@ -46,7 +46,7 @@ HELD_OUT_FOLDS = 10  # number of folds for a single network, which holds out the
 
 
 def validate(clf, X, y, sample_weight, groups, classes=None, *, is_fit=True):
-    """Return the checked samples. Set the attributes of columns, classes and the task."""
+    """Return the checked samples. Set attributes of `clf`, such as `classes_` and `_task_`."""
     resumed = hasattr(clf, "net_")
     data = check_labelled(
         clf, X, y, sample_weight, groups,
@@ -292,7 +292,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Train. Return (interrupted, totals): `interrupted` is the error of Ctrl-C, or None."""
+    """Train. Return the KeyboardInterrupt that ended the training, or None, and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     batches = make_batches(

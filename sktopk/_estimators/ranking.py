@@ -71,7 +71,7 @@ class TopPushKClassifier(TopClassifier):
     be outliers or mislabeled, do not increase the loss [1]_.
 
     `score` is :func:`sktopk.metrics.positives_at_top_score` with this k. `threshold_` is midway
-    between two training scores: the k-th largest of a negative, and the next lower of any sample.
+    between the k-th largest training score of the negatives and the next lower training score.
 
     Parameters
     ----------

@@ -145,8 +145,8 @@ class TopKClassifier(BaseNetClassifier):
         -------
         score : float
             Share of samples whose label is among the `k_` classes with the highest scores. If the
-            label is tied at rank `k_`, the sample counts with its probability of a hit in a random
-            order of the tied classes. NaN, with a warning, if all weights are 0.
+            label is tied at rank `k_`, the sample counts as the probability that the label is in
+            the top `k_` after ordering ties at random. NaN, with a warning, if all weights are 0.
         """
         now, scores = self._scored(X)
         y_score, y = now._task_.decide(scores, now), own_labels(X, y, needed=True)

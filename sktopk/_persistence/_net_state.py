@@ -47,8 +47,8 @@ def check_net_state(net, state):
 def check_like(expected, found, name, weights):
     """Raise ValueError unless `found` has the keys, types, shapes and dtypes of `expected`.
 
-    Training can replace values that are None, empty or infinite in `expected`. These values may
-    differ in `found`. If such a value is a dict of weights, check this dict against `weights`.
+    Training can replace values that are None, empty or infinite in `expected`, so `found` may have
+    other values in their place. A dict of weights in such a place is checked against `weights`.
     """
     if isinstance(expected, torch.Tensor):
         return _check_tensor(expected, found, name)
@@ -114,7 +114,7 @@ def _check_generator(found, name):
         is_new = (left, following) == (1, 0)
         counts = 1 <= left <= _GENERATOR_NUMBERS and left + following == _GENERATOR_NUMBERS + 1
         if seeded != 1 or not (is_new or counts):
-            raise ValueError(f"{name} is a damaged random state: left={left}, next={following}")
+            raise ValueError(f"{name} must be a random state of torch; got a damaged state")
 
 
 def seed_of(state):

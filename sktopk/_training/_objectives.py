@@ -176,18 +176,18 @@ class TopLoss(Objective):
 
     .. math:: \frac{N_c - W_c(\text{hard})}{W_c(\text{new})}
 
-    where :math:`N_c` is the total weight of class c in the training set, :math:`W_c(\text{hard})`
-    among the hard examples and :math:`W_c(\text{new})` among the new samples. Hard examples affect
-    only the threshold: the loss counts only errors of new samples.
+    where :math:`N_c` is the total weight of class c in the training set. :math:`W_c(\text{hard})`
+    and :math:`W_c(\text{new})` are the weights of class c among hard examples and among new ones.
+    Hard examples affect only the threshold: the loss counts only errors of new samples.
 
     Hard examples are scored again in each minibatch, because the gradient needs current scores
     (Adam, Macha, Smidl 2020, algorithm 3.1, step 4). With groups, there are no hard examples.
 
     `threshold` is a threshold of :mod:`sktopk.losses`, or a function ``threshold(scores, positive,
     weight)`` that returns a scalar with a gradient. `hardest` has the positions, in the minibatch,
-    of the `n_hard` hard examples for the next minibatch. Among the samples that determine the
-    threshold, these have the highest scores or, if only positives determine it, the lowest scores.
-    If fewer than `n_hard` samples determine the threshold, other samples are added.
+    of the `n_hard` hard examples for the next minibatch. Hard examples have the highest scores of
+    the samples that determine the threshold (if these are only positives: the lowest scores). If
+    these samples are fewer than `n_hard`, other samples are added.
     """
 
     compares = True
@@ -254,7 +254,7 @@ class TopLoss(Objective):
 
 
 def in_training_set(weight, positive, n_fresh, totals):
-    """Scale the weights of new samples. The total of each class is then as in the training set."""
+    """Scale weights of the first `n_fresh` samples: each class then sums to `totals.weight`."""
     of_class = weight * torch.stack([~positive, positive])
     new, hard = of_class.tensor_split([n_fresh], dim=2)
     there, missing = new.sum(2), totals.weight - hard.sum(2)

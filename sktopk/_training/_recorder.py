@@ -104,6 +104,6 @@ class Recorder:
                 group.update(values)
 
     def release(self):
-        """Free gradients and hard examples: they keep the memory of the CUDA graphs in use."""
+        """Delete gradients, hard examples and threshold: they keep memory of CUDA graphs in use."""
         self._net.optimizer_.zero_grad()
         self._net.criterion_.named.hardest = self._net.criterion_.named.threshold_now = None

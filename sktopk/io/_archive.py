@@ -154,7 +154,8 @@ def _check_nodes(schema, sizes, constructed):
             known = isinstance(file, str) and file.endswith(_ENDINGS[loader]) and file in sizes
             own = number or object()  # skops does not reuse nodes without `__id__`
             if not known or reader.setdefault(file, own) != own:
-                raise ValueError(f"each {loader} must have its own archived file; got {file!r:.40}")
+                must = f"name an archived {_ENDINGS[loader]} file that no other object uses"
+                raise ValueError(f"damaged file: each {loader} must {must}; got {file!r:.40}")
     return names
 
 

@@ -34,10 +34,10 @@ def sample_candidates(
     - Cross-entropy of ``scores + log_weight`` is the sampled softmax of [1]_. On average, this
       estimate is lower than cross-entropy over all classes by about v/2, where v is the relative
       variance of the estimate of :math:`\sum_j \exp s_j`.
-    - The smooth top-k loss of ``scores + k * tau * log_weight`` is, on average, lower than the loss
-      over all classes by about :math:`\tau((2k-1)u/2 + (k-1)/|D|)` if no class dominates. Here, u
-      is the relative variance of the estimate of :math:`\sum_j \exp(s_j / (k\tau))`, and
-      :math:`|D|` is the number of classes in D.
+    - Let u be the relative variance of the estimate of :math:`\sum_j \exp(s_j / (k\tau))`, and
+      :math:`|D|` the number of classes in the random sample D. If no class dominates this sum, the
+      smooth top-k loss of ``scores + k * tau * log_weight`` is, on average, lower than the loss
+      over all classes by about :math:`\tau((2k-1)u/2 + (k-1)/|D|)`.
 
     Hinge, noised, grouping and transition losses cannot be estimated from candidates, because they
     need the k largest scores of all classes. Memory and time of :func:`sample_candidates` do not

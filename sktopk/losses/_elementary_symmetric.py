@@ -110,9 +110,9 @@ def _zeros(count, *shape, like):
 def subset_sums(scores, head, left_out, k, scale, *, keep_rest):
     """Return the `SubsetSums` of all classes except the label.
 
-    `head` has the 2k largest scores of these classes, or all scores if there are fewer, in
-    descending order. The k-th largest score must be finite. `left_out` has the classes that are not
-    in the rest: the label, and the classes of `head`. `rest_inclusion` needs ``keep_rest=True``.
+    `head` has the 2k largest scores of all classes except the label, or all these scores if there
+    are fewer, in descending order. The k-th largest score must be finite. `left_out` has the label
+    and the classes of `head`. If you call `rest_inclusion` later, set ``keep_rest=True``.
     """
     n_samples, n_classes = scores.shape
     kth = head[:, k - 1]
@@ -172,9 +172,10 @@ def rest_coefficients(sums):
     """Return coefficients y_1 ... y_(k+1) with P_k(j) = sum_i (-1)^i y_(i+1) o_j^(i+1).
 
     P_k(j) is the probability that a set of k classes contains class j, where j is not among the 2k
-    best classes. o_j is e_j sigma_(k-1) / sigma_k. The alternating sum is stable, because y
-    decreases from y_1 = 1, and o_j < 1. P_(k-1)(j) is the sum of (-1)^i y_(i+2) o_j^(i+1).
+    best classes. P_(k-1)(j) = sum_i (-1)^i y_(i+2) o_j^(i+1). The odds o_j = e_j sigma_(k-1) /
+    sigma_k have the symbols of the module docstring.
     """
+    # The alternating sum is stable, because y decreases from y_1 = 1, and o_j < 1.
     step = torch.where(sums.z[:-1] > 0, sums.z[1:] / sums.z[:-1], 0.0) * sums.ratio
     return torch.cat([step.cumprod(0), torch.zeros_like(step[:1])])
 

@@ -72,7 +72,6 @@ class OneGroup:
         return torch.cat([values[..., :1], values[..., :-1]], -1)
 
     def before(self, place):
-        """Return the positions `place - 1`, or `place` at the first position of a group."""
         return (place - 1).clamp(min=0)
 
     def within(self, values):

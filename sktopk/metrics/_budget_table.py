@@ -32,8 +32,8 @@ def budget_table(
         \text{recall} = \frac{\sum_{i \le k} y_i}{\sum_i y_i}
 
     where the labels :math:`y_i \in \{0, 1\}` are sorted by decreasing score. The sums are averaged
-    over all orders of tied samples, and interpolated if k is not an integer. The bootstrap
-    intervals are for the mean over many days. The hits of a single day vary more.
+    over all orders of tied samples, and interpolated if k is not an integer. The interval
+    for hits is a confidence interval of the mean over many days. Single days can be outside of it.
 
     Parameters
     ----------

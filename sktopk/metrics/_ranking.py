@@ -31,10 +31,10 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    Each field has one entry per block. `count` is the number of samples of a block, whose order is
-    random. Each sample has a weight w and a value v, such as 1 for positives and 0 for negatives.
-    `weight`, `value` and `negative` are the sums of w, w v and w (1 - v) in each block. If `ties`
-    is "optimistic" or "pessimistic", all samples of a block have the same v.
+    Each field has one entry per block. `count` is the number of samples in the block. Metrics treat
+    the order of these samples as random. Each sample has a weight w and a value v, such as 1 for
+    positives and 0 for negatives. `weight`, `value` and `negative` are the sums of w, w v and
+    w (1 - v) in each block. If `ties` is not "expected", all samples of a block have the same v.
     """
 
     weight: np.ndarray
@@ -114,7 +114,7 @@ class Ranking:
         return (share * self.value).sum(), (share * self.weight).sum(), places
 
     def curve(self):
-        """Return two arrays: entry m is the weight, or expected value, of the m best samples."""
+        """Return the weight and the expected value of the m best samples, as two arrays over m."""
         # Samples with equal scores get equal weights, so that their order has no effect.
         selected = np.append(0.0, np.cumsum(np.repeat(self.weight / self.count, self.count)))
         return selected, np.interp(selected, self.cumulative_weight, self.cumulative_value)
@@ -152,7 +152,7 @@ def warn_of_scores(y_true, y_score, positive, always=False):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
     By default, the ranking is checked only if the positive label is the smaller label, because
-    `y_score` may then hold scores of the other label. With `always`, it is checked for any labels.
+    `decision_function` returns scores of the larger label. With `always`, every ranking is checked.
     """
     y_true = np.asarray(on_host(y_true, "y_true")).ravel()
     y_score = np.asarray(on_host(y_score, "y_score"))

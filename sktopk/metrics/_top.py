@@ -150,7 +150,8 @@ def enrichment_factor_score(
         Parameters of `precision_at_k_score`, with the same meaning, defaults and errors.
     fraction : float
         Share f of the samples to select, in (0, 1]. The selected weight k is f times the total
-        weight, rounded up to a multiple of min(1, mean weight), but at most the total weight.
+        weight, rounded up to an integer. If the mean weight is below 1, k is rounded up to a
+        multiple of the mean weight instead. k is at most the total weight.
 
     Returns
     -------

@@ -67,8 +67,8 @@ def compare_losses(
     - "logistic_regression", "extra_trees" and "hist_gradient_boosting" of scikit-learn, with
       encoding, imputation and scaling as needed. `omitted` of the result lists omitted baselines.
     - for a TopKClassifier, its network with the losses "cross_entropy", "logit_adjusted" and
-      "weighted_cross_entropy" (balanced class weights). With two classes and no `sample_weight`,
-      the threshold of the last loss is tuned if `scoring` (such as "f1") uses predicted labels.
+      "weighted_cross_entropy" (balanced class weights). For two classes without `sample_weight`, if
+      `scoring` uses predicted labels, "weighted_cross_entropy" gets a tuned decision threshold.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def compare_losses(
         Class labels.
     scoring : str or callable, default=None
         Score to maximize (see :func:`sktopk.metrics.make_top_scorer`). None means top-k accuracy,
-        with the k of the TopKClassifier. For two classes, each ``pos_label=None`` becomes the first
-        given `pos_label`, in the order `scoring`, `estimator`, `losses`, `baselines`.
+        with the k of the TopKClassifier. For two classes, the first `pos_label` that is not None in
+        `scoring`, `estimator`, `losses` and `baselines` replaces every ``pos_label=None``.
     cv : int, splitter or iterable of (train, test), default=5
         An integer is the number of stratified folds, shuffled for each seed. With `groups`, each
         group is in one fold. A splitter with ``random_state=None`` gets a new seed per repetition.

@@ -28,7 +28,7 @@ VALIDATION_SHARE = 0.25  # of the training samples, held out to select settings 
 
 
 def make_splits(cv, n_seeds, random_state, X, y, groups):
-    """Return tuples (repeat, fold, seed, train, test, split). `split` numbers distinct splits."""
+    """Return tuples (repeat, fold, seed, train, test, split). Equal splits have equal `split`."""
     seeds = check_random(random_state).randint(np.iinfo(np.int32).max // 2, size=n_seeds)
     if not isinstance(cv, Integral | str) and not hasattr(cv, "split"):
         cv = list(cv)  # an iterator would be empty for the second seed

@@ -236,7 +236,6 @@ def has_hooks(layer):
 
 
 def is_plain_training(h):
-    """Return whether `h` and the modes of torch allow `MemberLayers` instead of the layers."""
     if not torch.is_grad_enabled() or h.requires_grad:
         return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():

@@ -67,8 +67,8 @@ TWO_NUMBERS = node_of("TupleNode", "builtins.tuple", content=[NUMBER, NUMBER])
 FORGED = {
     "nested references": (with_parameter(nested(29)), "equal content"),
     "an array that two nodes read": (
-        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "its own archived file"),
-    "an array without an id": (partial(read_twice, first={}, second={}), "its own archived file"),
+        partial(read_twice, first={"__id__": -1}, second={"__id__": -2}), "no other object uses"),
+    "an array without an id": (partial(read_twice, first={}, second={}), "no other object uses"),
     "a huge array": (with_array(array_of(("<f8", (2**40,)))), "has 0 bytes, which"),
     "a huge array without items": (with_array(array_of(("<f8", (2**40, 0)))), "has 0 bytes, which"),
     "items of size 0": (with_array(array_of(("|V0", (2**40,)))), "has 0 bytes, which"),
@@ -84,7 +84,7 @@ FORGED = {
         f"must not call {NETWORK}"),
     "a file that does not exist": (
         with_parameter(node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="b.npy")),
-        "its own archived file"),
+        "no other object uses"),
 }  # fmt: skip
 
 

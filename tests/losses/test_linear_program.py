@@ -346,7 +346,7 @@ TWO_COSTS = {"c": torch.ones(2, 2)}
         (TWO_COSTS | {"b_ub": torch.ones(3, 2)}, ValueError, "must broadcast"),
         (
             TWO_COSTS | {"A_ub": torch.eye(2).expand(1, 2, 2).to_sparse()},
-            *(ValueError, "sparse A_ub must be one matrix, or one per"),
+            *(ValueError, r"leading dimensions of sparse A_ub must be \(\) for one"),
         ),
         (dict.fromkeys(["A_ub", "b_ub", "A_eq", "b_eq"]), ValueError, "at least one row"),
         ({"b_ub": torch.ones(2, device="meta")}, ValueError, "b_ub must be on the device of c"),

@@ -39,8 +39,8 @@ def check_columns(params, categories, n_features):
         if many := categories.many:
             raise ValueError(
                 f"lightgbm_params must not set {name} if a column of X has over {MOST} categories, "
-                f"because fit replaces it by statistics of y; got column {many[0]}. Encode this "
-                "column as numbers before fit"
+                f"because fit replaces such columns by statistics of y; got column {many[0]}. "
+                "Encode this column as numbers before fit"
             )
         if name in MONOTONE and categories.sizes:  # LightGBM would end the Python process
             values = values.split(",") if isinstance(values, str) else np.ravel(values).tolist()

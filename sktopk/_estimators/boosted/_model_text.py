@@ -49,7 +49,7 @@ class BoostersAsText(Versioned):
 
 
 def booster_from_text(lightgbm, text, n_features, n_classes, n_rounds):
-    """Return the booster that a text describes. Raise ValueError if numbers are inconsistent."""
+    """Return the booster that `text` describes. Raise ValueError if a check of the text fails."""
     if not isinstance(text, str):
         raise ValueError(f"boosters_ must have model texts (str); got {type(text).__name__}")
     header, *trees = re.split(r"^Tree=\d+$", text, flags=re.MULTILINE)

@@ -164,9 +164,9 @@ def proba_of_scores(y_score):
 
 
 def name_in_fit(estimator, name, *, keywords=False):
-    """Return the name of a parameter in `fit`, such as "clf__groups", or None if there is none.
+    """Return the keyword of `fit` for the parameter `name`: "clf__groups" for "groups" of step clf.
 
-    With ``keywords=True``, a `fit` with ``**kwargs`` accepts any parameter.
+    None means that `fit` does not accept `name`. With ``keywords=True``, ``**kwargs`` accept any.
     """
     if steps := getattr(estimator, "steps", None):
         step, last = steps[-1]

@@ -59,8 +59,8 @@ class Conformity:
     def draw(self, X, n_samples, seed):
         """Return one number u in [0, 1] per sample: a hash of the sample and of the seed.
 
-        If the method does not use u, u is 1. The hash is the same for all formats of X, for equal
-        numbers in float32 and float64, for 0.0 and -0.0, and for None and NaN.
+        Only "aps" and "raps" use u. For other methods, u is 1. The hash of a sample is the same for
+        all formats of X, for equal float32 and float64 numbers, for 0.0 and -0.0, for None and NaN.
         """
         if self.method not in ("aps", "raps"):
             return np.ones(n_samples)

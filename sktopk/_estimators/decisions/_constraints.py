@@ -38,7 +38,7 @@ class _Constraint:
         return METRICS[name](y, scores, sample_weight=sample_weight, **level)
 
     def choose(self, scores, flagged, calibration, groups):
-        """Return the mask of `predict_top` without n. `flagged` is the mask of `predict`."""
+        """Return the mask of what `predict_top` selects for n=None. `predict` selects `flagged`."""
         if groups is not None:
             raise ValueError(
                 'groups need n (or constraint="fdr"), because groups alone do not change the '

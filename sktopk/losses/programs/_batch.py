@@ -152,7 +152,7 @@ def optimum(program, scores, bottom):
 
 
 class Kinks(NamedTuple):
-    """Sorted kinks of the hinges in each group. Methods sum hinges at each kink as threshold."""
+    """Sorted kinks of the hinges in each group. Methods sum the hinges for each kink as `tau`."""
 
     value: torch.Tensor
     positive_below: torch.Tensor  # weight of the positives up to the kink
@@ -180,18 +180,15 @@ def sort_kinks(batch):
 
 
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
-    """Return the gradient of ``min_tau positive_cost * sum(z_i) + negative_cost * sum(z_j)``.
-
-    The gradient is with respect to scores. z_i are weighted hinges of positives, z_j of negatives.
-    At its kink, a hinge has several subgradients. If `tau` is a kink, the function uses those with
-    which the gradient, summed over the scores of the group, is 0.
-    """
+    """Return the gradient of the sum of hinges, times weights and costs, at its minimizer `tau`."""
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
     side = batch.sign * (of_rows(tau) - batch.kink)
     # Rounding may separate kinks that are equal.
     side = side.masked_fill(side.abs() < 1e-13 * (1 + batch.kink.abs()), 0.0)
     inside = multiplier * (side > 0)
+    # If `tau` is a kink, choose subgradients so that the gradient sums to 0 in each group, because
+    # adding a constant to all scores of a group does not change the minimum.
     missing = -groups.sum(inside)
     at_kink = multiplier * ((side == 0) & (batch.sign * of_rows(missing) < 0))
     total = groups.sum(at_kink)

@@ -44,8 +44,8 @@ def differentiable_optimum(program, solution, width):
 
 
 def differentiable_vertex(program, solution):
-    """Return x with a gradient. For the gradient, x solves the active constraints as equations."""
-    # The active rows M_J x = h_J do not contain the costs. Give these the gradient 0, not None.
+    """Return x with a gradient by implicit differentiation of the active rows M_J x = h_J."""
+    # The active rows do not contain the costs. Give these the gradient 0, not None.
     slack = program.slack(solution.x) + 0.0 * program.cost.sum(-1, keepdim=True)
     constants = program.detach()
 

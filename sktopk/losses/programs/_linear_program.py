@@ -260,8 +260,8 @@ def _check_batch_shape(c, A_ub, b_ub, A_eq, b_eq):
     for name, matrix in (("A_ub", A_ub), ("A_eq", A_eq)):
         if matrix.layout != torch.strided and shapes[name] not in (torch.Size(), batch_shape):
             raise ValueError(
-                f"sparse {name} must be one matrix, or one per program with leading dimensions "
-                f"{tuple(batch_shape)}; got {tuple(shapes[name])}"
+                f"leading dimensions of sparse {name} must be () for one shared matrix, or "
+                f"{tuple(batch_shape)} for one matrix per program; got {tuple(shapes[name])}"
             )
     return batch_shape
 

@@ -65,7 +65,7 @@ def fbeta_loss(
 
     Examples
     --------
-    The best threshold is 0.5. With margin 1, negatives should score at most 0.5 - 1; one scores 0:
+    The best threshold is 0.5. Negatives should score at most 0.5 - margin = -0.5, but one scores 0:
 
     >>> scores, target = torch.tensor([3.0, 1.5, 0.0, -1.0]), torch.tensor([1, 1, 0, 0])
     >>> fbeta_loss(scores, target)
