@@ -292,7 +292,7 @@ def check_device(device):
 
 
 def train(clf, data, validation=None, folds=None, checkpoint=None, *, resumed=False):
-    """Train. Return the KeyboardInterrupt that ended the training, or None, and the `Totals`."""
+    """Train. Return two values: the KeyboardInterrupt of Ctrl-C, or None; and the `Totals`."""
     net, task, target = clf.net_, clf._task_, data.target
     callbacks, unseen = {}, validation
     batches = make_batches(

@@ -210,7 +210,7 @@ def log_fpr_values(positive, scores, weight):
     r"""Return :math:`-\log(\mathrm{FPR}_i) / \log n_-` for each positive i, and 0 for negatives.
 
     FPR_i is the share of the n_- negatives that score higher than i. Ties count one half. Shares
-    below :math:`1 / n_-` are raised to 1 / n_-, because only the highest negative determines them.
+    below :math:`1 / n_-` are set to 1 / n_-, because only the highest negative determines them.
     """
     order = np.argsort(scores[~positive])
     negatives, own = scores[~positive][order], weight[~positive][order]

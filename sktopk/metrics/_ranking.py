@@ -31,8 +31,8 @@ _REVERSED_DEVIATIONS = 4
 class Ranking:
     """Blocks of samples with equal scores, sorted by group and then by decreasing score.
 
-    Each field has one entry per block. `count` is the number of samples in the block. Metrics treat
-    the order of these samples as random. Each sample has a weight w and a value v, such as 1 for
+    Each field has one entry per block. `count` is the number of samples in the block. The
+    order of these samples has no effect. Each sample has a weight w and a value v, such as 1 for
     positives and 0 for negatives. `weight`, `value` and `negative` are the sums of w, w v and
     w (1 - v) in each block. If `ties` is not "expected", all samples of a block have the same v.
     """

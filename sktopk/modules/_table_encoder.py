@@ -46,9 +46,9 @@ class TableEncoder(nn.Module):
     n_categories : dict of {int: int}, default=None
         Maps each categorical column's index to its number n of categories. Categories 0 to n - 1
         are one-hot encoded, with ``n ** -0.5`` instead of 1. Negative values count as category 0.
-        NaN and all other values get only zeros. Estimators pass no NaN in these columns, because
-        they encode missing values before, and missing values count as category 0. If a column has
-        no missing values in `fit`, category 0 is its most frequent category.
+        NaN and all other values get only zeros. For a data frame, estimators replace missing
+        categories by numbers that count as category 0. If a column has no missing values in `fit`,
+        category 0 is its most frequent category.
     dtype : torch.dtype, default=None
         Data type of `center`, `scale` and the encoding. None means torch's default.
 

@@ -164,9 +164,9 @@ def proba_of_scores(y_score):
 
 
 def name_in_fit(estimator, name, *, keywords=False):
-    """Return the keyword of `fit` for the parameter `name`: "clf__groups" for "groups" of step clf.
+    """Return the keyword of `fit` for `name`, such as "clf__groups" for "groups" of step clf.
 
-    None means that `fit` does not accept `name`. With ``keywords=True``, ``**kwargs`` accept any.
+    None means that `fit` has no parameter `name`. If `keywords`, ``**kwargs`` match any `name`.
     """
     if steps := getattr(estimator, "steps", None):
         step, last = steps[-1]

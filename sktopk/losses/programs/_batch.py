@@ -180,7 +180,7 @@ def sort_kinks(batch):
 
 
 def hinge_multipliers(batch, tau, positive_cost, negative_cost):
-    """Return the gradient of the sum of hinges, times weights and costs, at its minimizer `tau`."""
+    """Return the gradient for scores of sum(cost * weight * hinge). `tau` minimizes this sum."""
     groups, of_rows = batch.groups, batch.groups.of_rows
     multiplier = of_rows(negative_cost) * batch.negative - of_rows(positive_cost) * batch.positive
     side = batch.sign * (of_rows(tau) - batch.kink)

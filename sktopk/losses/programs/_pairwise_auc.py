@@ -68,8 +68,8 @@ def pairwise_auc_loss(
         "logistic" is log2(1 + exp z). "ramp" clips 1 + z to [0, 1]: misranked pairs get no
         gradient. ``solver="program"`` requires the hinge.
     multi_class : {"ovr", "ovo", "mu"}, default="ovr"
-        Binary problems. "ovr": each class against the rest. "ovo": each ordered pair (a, b) of
-        classes, with the score of a. "mu": each unordered pair, with the difference of both scores.
+        Binary problems of multi-class scores. "ovr": a class against the rest. "ovo": an ordered
+        pair (a, b) of classes, by the score of a. "mu": an unordered pair, by the score difference.
 
     Returns
     -------
