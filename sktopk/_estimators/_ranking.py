@@ -281,9 +281,9 @@ class RankingClassifier(BaseNetClassifier):
             return
         known = [name for name in OF_METRICS if name in self.get_params(deep=False)]
         if not isinstance(self.loss_params, dict) or not {*self.loss_params} <= {*known}:
-            keys = f"the key {known[0]!r}" if known else "no key"
-            of, got = f"for {type(self).__name__}", f"got {self.loss_params!r}"
-            raise ValueError(f"loss_params must be a dict with {keys} {of}; {got}")
+            what = f"None or a dict with the key {known[0]!r}" if known else "None or {}"
+            name, got = type(self).__name__, f"got {self.loss_params!r}"
+            raise ValueError(f"loss_params of {name} must be {what}; {got}")
         if self.loss_params:
             self._trained()._check_params()
 

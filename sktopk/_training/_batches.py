@@ -97,7 +97,7 @@ class Rows:
         return rows.to(device=self.device, dtype=self.dtype, copy=own)
 
     def chunks(self, n_columns):
-        """Return slices of X for prediction in chunks, given `n_columns` outputs per sample."""
+        """Return slices of X that fit in memory, with `n_columns` outputs for each sample."""
         n_numbers = _CHUNK_BYTES // self.dtype.itemsize
         most = _CHUNK_ROWS if self.device.type == "cpu" else _CHUNK_ROWS_OF_GPU
         most = most if len(self.shape) == 2 else _CHUNK_IMAGES

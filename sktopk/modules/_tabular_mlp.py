@@ -177,8 +177,8 @@ class MemberLinear(nn.Module):
 class MemberLayers(torch.autograd.Function):
     """Linear layers of several networks as one differentiable function, with ReLU between layers.
 
-    The function takes two thirds of the time of separate layers. ``apply(x, weight_1, bias_1,
-    ...)`` returns the scores of all members. x gets no gradient.
+    ``apply(x, weight_1, bias_1, ...)`` returns the scores of all members, in two thirds of the time
+    of separate layers. x gets no gradient.
     """
 
     @staticmethod

@@ -376,11 +376,11 @@ class BudgetClassifier(CalibratedDecision):
 
         Notes
         -----
-        Let K calibration samples score above the (n + 1)-th best sample of X. Pool these K samples
-        with the n best samples of X. Given the number of positives in the pool, the number of
-        positives among the K samples has a hypergeometric distribution. With this distribution, two
-        one-sided tests at level :math:`\delta / 2` test each possible number of positives among the
-        n best samples. The interval for a single n contains all numbers that pass both tests.
+        K is the number of calibration samples that score above the (n + 1)-th best sample of X. If
+        m of the n best samples of X are positive, the number of positives among the K samples has a
+        hypergeometric distribution, given the number of positives in both groups together. The
+        interval for a single n contains each m that neither of two one-sided tests with this
+        distribution rejects at level :math:`\delta / 2`.
         """
         each = np.ravel(n).tolist()
         for value in each or [None]:
