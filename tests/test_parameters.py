@@ -173,7 +173,7 @@ def test_the_weight_decay_of_another_optimizer_is_set_in_net_params():
 def test_parameters_that_do_not_exist_raise():
     with pytest.raises(ValueError, match="Invalid parameter 'learning_speed'"):
         make("TopKClassifier").set_params(learning_speed=1)
-    with pytest.raises(ValueError, match="loss_params of AUCClassifier must be None or {}; got"):
+    with pytest.raises(ValueError, match=r"loss_params of AUCClassifier must be None or \{\}; got"):
         make("AUCClassifier").set_params(loss__tau=1).fit(X, labels("AUCClassifier"))
     make("AUCClassifier", loss_params={}).fit(X, labels("AUCClassifier"))
 

@@ -176,6 +176,8 @@ class Categories:
                         f"values, such as {objects[given][0]!r}, count as unknown"
                     )
                 columns[j] = codes.astype(dtype)
+                if None not in self.values[j][:1] and j in self.sizes:
+                    columns[j][codes < 0] = np.nan
             else:
                 is_pandas = isinstance(column, pd.Series)
                 columns[j] = column.reset_index(drop=True) if is_pandas else np.asarray(column)

@@ -206,10 +206,10 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         Parameters
         ----------
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
-            Training samples, float32 or float64. Categories that X does not contain are unknown in
-            `predict`. A custom `module` also accepts images (n_samples, channels, height, width).
-            Network weights are float32, or have the dtype of X if all samples are in one minibatch.
-            Memory maps and Datasets are read in minibatches.
+            Training samples, float32 or float64. In `predict`, new categories count as missing, or
+            as an average category. A custom `module` also accepts images (n_samples, channels,
+            height, width). Network weights are float32, or have the dtype of X if all samples are
+            in one minibatch. Memory maps and Datasets are read in minibatches.
 
             Items of a Dataset are samples, or tuples that begin with (sample, label). If the
             Dataset has ``__getitems__(indices)``, one call reads a minibatch.

@@ -117,7 +117,7 @@ class Groups(OneGroup):
         return least.scatter_reduce(0, self.codes, values, "amax")
 
     def first(self, mask):
-        """Return each group's first index with True in `mask`, or the last index if it has no True."""
+        """Return each group's first index with True in `mask`, or the last index if it has none."""
         rows = mask.nonzero().squeeze(1)
         last = rows.new_full((self.n_groups,), len(mask) - 1)
         return last.scatter_reduce(0, self.codes[rows], rows, "amin")

@@ -46,9 +46,9 @@ class TableEncoder(nn.Module):
     n_categories : dict of {int: int}, default=None
         Maps each categorical column's index to its number n of categories. Categories 0 to n - 1
         are one-hot encoded, with ``n ** -0.5`` instead of 1. Negative values count as category 0.
-        NaN and all other values get only zeros. For a data frame, estimators replace missing
-        categories by numbers that count as category 0. If a column has no missing values in `fit`,
-        category 0 is its most frequent category.
+        NaN gets the mean of the n encodings. All other values get only zeros. For a data frame,
+        estimators pass missing and unknown categories as NaN or, if the column had missing values
+        in `fit`, as category 0.
     dtype : torch.dtype, default=None
         Data type of `center`, `scale` and the encoding. None means torch's default.
 
@@ -227,8 +227,9 @@ class TableEncoder(nn.Module):
         if len(self.missing_column):
             parts.append(torch.isnan(x[..., self.missing_column]).to(z.dtype))
         if len(self.category_column):
-            is_there = x[..., self.category_column].clamp(min=0) == self.category_value
-            parts.append(is_there * self.category_scale)
+            given = x[..., self.category_column]
+            is_there = given.clamp(min=0) == self.category_value
+            parts.append((is_there + given.isnan() * self.category_scale**2) * self.category_scale)
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
 

@@ -157,7 +157,7 @@ def test_missing_indicator_can_be_limited_to_some_columns():
     assert out[:, d:].tolist() == X[:, 3:4].isnan().double().tolist()
 
 
-def test_categories_are_one_hot_encoded_with_zeros_for_other_values_but_minus_one():
+def test_categories_are_one_hot_encoded_with_their_mean_for_nan_and_zeros_for_other_values():
     X = table(n=40)
     X[:, 1] = torch.arange(40) % 3
     X[0, 1], X[1, 1], X[2, 1], X[3, 1] = NAN, -1.0, 3.0, 0.5
@@ -166,7 +166,8 @@ def test_categories_are_one_hot_encoded_with_zeros_for_other_values_but_minus_on
     out = net.encoder(X)
     of_categories = out[:, 5 + net.encoder.n_encoded :]
     for row, value in enumerate(X[:, 1].tolist()):
-        expected = [float(max(value, 0) == each) / 3**0.5 for each in range(3)]
+        is_there = [1 / 3 if value != value else max(value, 0) == each for each in range(3)]
+        expected = [each / 3**0.5 for each in is_there]
         assert of_categories[row].tolist() == pytest.approx(expected)
     # The scaled value of the categorical column is 0, also for values that are no category.
     assert (out[:, 1] == 0).all()
