@@ -228,8 +228,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         checkpoint : str or os.PathLike, default=None
             File that stores the progress after each epoch. Each `fit` needs its own file. After a
             crash, repeat the call of `fit` to continue. The weights are then bit-identical to a fit
-            without a crash, unless a Dataset draws random numbers. When `fit` returns, it deletes
-            the file.
+            without a crash, unless a Dataset draws random numbers. At its end, `fit` deletes it.
 
         Returns
         -------
@@ -243,8 +242,8 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         OSError
             If `checkpoint` cannot be read or written.
         KeyboardInterrupt
-            After Ctrl-C, with a warning. The estimator is then fitted: it has the network of the
-            last epoch or, with `n_iter_no_change`, of the best epoch.
+            After Ctrl-C. If the training has begun, a warning tells that the estimator is fitted:
+            it has the network of the last epoch or, with `n_iter_no_change`, of the best epoch.
         """
         return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)
 

@@ -84,10 +84,9 @@ def smooth_topk_loss(
     :math:`e_j` of each set of k classes without y, and add these products. For k = 1, m = 0 and
     :math:`\tau` = 1, the loss is cross-entropy.
 
-    For :math:`\tau > 0`, classes with equal scores have equal gradients, except for class y. For
-    :math:`\tau > 0`, second derivatives raise an error. The time per sample is O(k n_classes). The
-    loss ignores the order of the top k classes. To learn this order in your own training loop, add
-    cross-entropy.
+    For :math:`\tau > 0`, classes with equal scores have equal gradients, except for class y, and
+    second derivatives raise an error. The time per sample is O(k n_classes). The loss ignores the
+    order of the top k classes. To learn this order in your own training loop, add cross-entropy.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from sktopk._common._samples import chunks
 from sktopk._common._scalars import check_nonnegative, check_option, check_order, n_kept, on_host
+from sktopk._common._warnings import warn
 
 from ._ranking import TIES, check_true, row_weights, undefined
 
@@ -249,6 +250,8 @@ def _check_scores(y_score):
             "y_score must have shape (n_samples, n_classes), or (n_samples,) for two classes; "
             f"got shape {y_score.shape}"
         )
+    if y_score.ndim == 1 and y_score.size and 0 <= y_score.min() < y_score.max() <= 1:
+        warn("one column of y_score is compared with 0: if it has probabilities, pass both columns")
     # Multiply by a float, because unsigned integers and booleans have no negative.
     return np.column_stack([-1.0 * y_score, y_score]) if y_score.ndim == 1 else y_score
 

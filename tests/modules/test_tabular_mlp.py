@@ -166,8 +166,7 @@ def test_categories_are_one_hot_encoded_with_their_mean_for_nan_and_zeros_for_ot
     out = net.encoder(X)
     of_categories = out[:, 5 + net.encoder.n_encoded :]
     for row, value in enumerate(X[:, 1].tolist()):
-        is_there = [1 / 3 if value != value else max(value, 0) == each for each in range(3)]
-        expected = [each / 3**0.5 for each in is_there]
+        expected = [(1 / 3 if value != value else max(value, 0) == j) / 3**0.5 for j in range(3)]
         assert of_categories[row].tolist() == pytest.approx(expected)
     # The scaled value of the categorical column is 0, also for values that are no category.
     assert (out[:, 1] == 0).all()
