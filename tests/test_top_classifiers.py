@@ -111,8 +111,7 @@ def as_unseen_by_loops(scores, unseen, target):
             values, ranks = mid_ranks(scores[of_class & ~unseen[:, m], m])
             others, other_ranks = mid_ranks(scores[of_class & unseen[:, m], m])
             gaps = others - np.interp(other_ranks, ranks, values)
-            rank = np.interp(scores[i, m], values, ranks)
-            moved[i, m] += np.interp(rank, other_ranks, gaps)
+            moved[i, m] += np.interp(np.interp(scores[i, m], values, ranks), other_ranks, gaps)
     return moved.mean(axis=1)
 
 

@@ -227,9 +227,11 @@ def test_either_label_can_be_positive(pos_label, data):
 
 
 def test_labels_in_another_order_than_the_samples_warn(data):
-    X, y = pd.DataFrame(data[0]), pd.Series(data[1])
-    with pytest.warns(UserWarning, match="the same index in different orders, but are matched"):
-        BudgetClassifier(LogisticRegression(), random_state=0).fit(X, y[::-1])
+    X, y, clf = pd.DataFrame(data[0]), pd.Series(data[1])[::-1], BudgetClassifier(GaussianNB())
+    ranker = DeepTopPushClassifier(max_epochs=1)
+    for train, table in ((clf.fit, X), (ranker.fit, X), (clf.from_scores, X[0])):
+        with pytest.warns(UserWarning, match="the same index in different orders, but are matched"):
+            train(table, y)
 
 
 def test_calibration_without_positives_warns():

@@ -181,8 +181,7 @@ def test_the_table_shows_all_recommended_estimators_and_front_pages_name_no_othe
     monkeypatch.syspath_prepend(DOCS / "_ext")
     from recommended_tasks import markdown_row
 
-    expected = [markdown_row(task) for task in TASKS]
-    assert rows("measured.md", "what we measured") == expected
+    assert rows("measured.md", "what we measured") == [markdown_row(task) for task in TASKS]
     recommended = {*re.findall(r"\w+Classifier", SOURCE.read_text())}
     for page in ("../README.md", "index.rst", "guide/estimator.md"):
         named = {*re.findall(r"\w+Classifier", (DOCS / page).read_text())} & {*sktopk.__all__}

@@ -19,9 +19,9 @@ from sktopk._common._input import (
     check_table,
     check_weight,
     class_counts,
-    is_of,
     listed,
     take_rows,
+    warn_of_order,
 )
 from sktopk._common._samples import calibration_rows, encode_groups, one_of_each_group
 from sktopk._common._scalars import (
@@ -59,13 +59,6 @@ class Trained(NamedTuple):
         y_score = None if self.y_score is None else self.y_score[rows]
         X, y = take_rows(self.X, rows), self.y[rows]
         return self._replace(X=X, y=y, index=index[rows], y_score=y_score)
-
-
-def _warn_of_order(X, y):
-    of_pandas = is_of(X, "pandas") and is_of(y, "pandas")
-    if of_pandas and not X.index.equals(y.index) and {*X.index} == {*y.index}:
-        order = "X and y have the same index in different orders, but are matched by position"
-        warn(f"{order}. To match by index, pass y.loc[X.index]")
 
 
 def tags_of(estimator):
@@ -125,11 +118,11 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if classes is not None and not np.array_equal(given.classes_, known):
             raise ValueError(f"classes must be sorted without repetition; got {listed(known)}")
         estimator, advice = cls(FrozenEstimator(given), **params), "If y lacks labels, set classes"
-        binary = hasattr(estimator, "pos_label")
+        binary, found = hasattr(estimator, "pos_label"), listed(given.classes_)
         if binary and len(given.classes_) != 2:
-            if len(given.classes_) > 2:
-                advice = "For one label against all others, pass y == label"
-            raise ValueError(f"y must have two classes; got {listed(given.classes_)}. {advice}")
+            advice += ". To find one of several labels, pass y == label"
+            raise ValueError(f"y must have two classes; got {found}. {advice}")
+        warn_of_order(y_score, y, "y_score")
         scores = given.checked(y_score, "y_score", advice)
         if len(scores) != len(labels):
             raise ValueError(f"y_score must have {len(labels)} rows, as y; got {len(scores)}")
@@ -176,7 +169,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         check_table(X)
         if hasattr(X, "compute") and hasattr(X, "dask"):
             raise TypeError(f"X must be in memory; got a dask {type(X).__name__}. Pass X.compute()")
-        _warn_of_order(X, y)
+        warn_of_order(X, y)
         y, present = check_labels(y), None
         X, _ = indexable(X, y)
         if groups is not None:
