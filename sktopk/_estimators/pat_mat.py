@@ -118,8 +118,8 @@ class RecallAtFPRClassifier(TopClassifier):
     the bibliography of [1]_.
 
     `score` is :func:`sktopk.metrics.true_positive_rate_at_fpr_score`. `threshold_` is the lowest
-    threshold with a false-positive rate of at most `fpr` on the training set. For a guarantee on
-    other samples, use :class:`BudgetClassifier`.
+    threshold with a false-positive rate of at most `fpr` for the training scores, which an ensemble
+    corrects (see `threshold_` below). For a guarantee, use :class:`BudgetClassifier`.
 
     Parameters
     ----------
