@@ -188,8 +188,7 @@ def test_the_out_of_fold_score_is_the_metric_of_the_method_score():
     clf = sktopk.TopKClassifier(k=1, max_epochs=3, **balanced).fit(X, Y)
     assert clf.oob_score_ == np.mean((clf.oob_decision_function_ > 0) == Y)
     clf = sktopk.TopBoostClassifier(n_estimators=5, **balanced).fit(X, Y)
-    found = average_precision_score(Y, clf.oob_decision_function_)
-    assert clf.oob_score_ == pytest.approx(found)
+    assert clf.oob_score_ == pytest.approx(average_precision_score(Y, clf.oob_decision_function_))
 
 
 def test_partial_fit_selects_k_samples_of_a_single_day():

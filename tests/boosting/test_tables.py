@@ -47,10 +47,13 @@ def test_categories_with_about_ten_samples_each_are_learned():
     assert roc_auc_score(y[300:], clf.decision_function(X[300:])) > 0.85
 
 
-def test_missing_values_in_fit_form_their_own_category():
+def test_missing_values_form_their_own_category_and_new_ones_count_as_the_median():
     y = (np.arange(N) % 7 == 0).astype(int)
     X = pd.DataFrame({"town": np.where(y == 1, None, NAMES)})
     assert make().fit(X, y).score(X, y) == 1
+    clf = make().fit(FRAME, Y)
+    new, median = (clf.decision_function(FRAME.assign(x=x)) for x in (np.nan, np.median(NUMBER)))
+    np.testing.assert_array_equal(new, median)
 
 
 def test_no_grad_and_inference_mode_of_torch_change_no_score():

@@ -87,8 +87,7 @@ def test_the_loss_with_drawn_noise_is_finite_at_every_scale_of_scores(dtype, sca
 def test_each_call_draws_new_noise_from_its_generator(n_classes):
     def loss(generator=None):
         options = {"k": 2, "sigma": 0.5, "margin": 9.0, "generator": generator}
-        scores = random_scores(n_classes, 1.0)
-        return losses.noised_topk_loss(scores, torch.tensor([0]), **options)
+        return losses.noised_topk_loss(random_scores(n_classes, 1.0), torch.tensor([0]), **options)
 
     generator = seeded()
     first, second = loss(generator), loss(generator)

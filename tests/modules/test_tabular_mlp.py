@@ -170,8 +170,7 @@ def test_categories_are_one_hot_encoded_with_their_mean_for_nan_and_zeros_for_ot
         assert of_categories[row].tolist() == pytest.approx(expected)
     # The scaled value of the categorical column is 0, also for values that are no category.
     assert (out[:, 1] == 0).all()
-    others = out[:, [0, 2, 3, 4]], without.encoder(X)[:, [0, 2, 3, 4]]
-    torch.testing.assert_close(*others)
+    torch.testing.assert_close(out[:, [0, 2, 3, 4]], without.encoder(X)[:, [0, 2, 3, 4]])
     X[:, 1] = INF
     assert (net.encoder(X)[:, 5 + net.encoder.n_encoded :] == 0).all()
     assert (net.encoder(X)[:, 1] == 0).all()

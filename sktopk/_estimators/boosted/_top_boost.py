@@ -91,8 +91,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         Tied scores rank in the order of the samples. So this order should be random.
     k : int or float, default=0.05
         Size of the top, as a number or a fraction in (0, 1). For two classes, k counts samples. But
-        if `loss` is "top_mean" or "top_push_k", k counts negatives only. For more than two classes,
-        k counts the labels per sample.
+        for "top_mean" and "top_push_k", k counts negatives. For more classes, k counts labels.
     log_loss_share : float, default=0.6
         Weight a of the log loss in the training loss, in [0, 1]. With 1, `loss` is not used.
     hessian : {"auto", "curvature", "gradient"}, default="auto"
@@ -123,9 +122,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         samples (10 % of all if ``n_members=1``). The best round is kept. None trains all rounds.
     calibration : "sigmoid" or None, default="sigmoid"
         Calibration of `predict_proba`: "sigmoid" is Platt scaling (temperature scaling for over two
-        classes). Calibration keeps the order of scores. It needs held-out samples: set either
-        ``n_members > 1`` or `n_iter_no_change`. With None, `predict_proba` requires
-        ``loss="cross_entropy"`` or ``log_loss_share=1``.
+        classes). It needs held-out samples: set ``n_members > 1`` or `n_iter_no_change`. With None,
+        `predict_proba` requires ``loss="cross_entropy"`` or ``log_loss_share=1``.
     random_state : int, RandomState or None, default=None
         Seed of LightGBM. The folds depend on the samples only, not on the seed.
     n_jobs : int, default=None
@@ -136,8 +134,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     boosters_ : list of lightgbm.Booster
         One booster per member. Pass an array to its `predict`, and add `init_score_` to the result.
     init_score_ : float or ndarray of shape (n_classes,)
-        Score of each sample before the first tree: :func:`sktopk.boosting.initial_score`, or 0 if
-        the loss corrects for class frequencies.
+        Score before the first tree: :func:`sktopk.boosting.initial_score`, or 0 if the loss
+        corrects for class frequencies.
     classes_ : ndarray of shape (n_classes,)
         Sorted labels.
     class_count_ : ndarray of shape (n_classes,)
@@ -145,10 +143,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     pos_label_ : int, float, bool or str
         Label of the positives. Absent for more than two classes.
     threshold_ : float
-        Decision threshold for two classes. `decision_function` subtracts it from the scores. It is
-        0 for the log loss. For other losses, it is the threshold of the loss, estimated from
-        training and out-of-fold scores. If `loss` has no threshold, `threshold_` is set such that
-        predicted positives have the same total weight as the actual positives.
+        Decision threshold for two classes, which `decision_function` subtracts. It is 0 for the log
+        loss, else the threshold of the loss, estimated from training and out-of-fold scores. If
+        `loss` has no threshold, predicted positives get the same total weight as the positives.
     k_ : int or float
         Value of k that `fit` used.
     n_iter_ : ndarray of shape (n_members,)
@@ -229,7 +226,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         X : {array, sparse CSR, data frame, torch Dataset} of shape (n_samples, n_features)
             Numbers or NaN. Data frames may also have categories or strings. float32 is kept, other
             numbers become float64. A category that `fit` has not seen counts as unknown. If `fit`
-            has seen no NaN in a column, a later NaN counts as 0.
+            has seen no NaN in a column, a later NaN counts as the median (in CSR, as 0).
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -360,6 +357,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             **constraints(statistics, -1 if falls else 1, rows.X.shape[1]),
             **(self.lightgbm_params or {}),
         }
+        dense = rows.X if isinstance(rows.X, np.ndarray) else np.full((1, 1), np.nan)
+        self._median_ = np.median(dense, axis=0)  # for new NaN, which LightGBM would read as 0
+        self._median_[[*categories.sizes]] = np.nan
         options = {"n_rounds": self.n_estimators, "categorical": list(categories.sizes)}
         train = partial(grow, lightgbm, function, settings, init_score=self.init_score_, **options)
         check_columns(self.lightgbm_params or {}, categories, rows.X.shape[1])
@@ -484,7 +484,9 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         """Return two values: a snapshot of the estimator, and raw scores (n_samples, n_outputs)."""
         now = present(self)
         check_is_fitted(now)
-        return now, now._raw(now.boosters_, in_memory(check_rows(now, X)))
+        X = in_memory(check_rows(now, X))
+        X = np.where(np.isnan(X), now._median_, X) if isinstance(X, np.ndarray) else X
+        return now, now._raw(now.boosters_, X)
 
 
 def refuse_groups(groups, classes):

@@ -118,10 +118,9 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if classes is not None and not np.array_equal(given.classes_, known):
             raise ValueError(f"classes must be sorted without repetition; got {listed(known)}")
         estimator, advice = cls(FrozenEstimator(given), **params), "If y lacks labels, set classes"
-        binary, found = hasattr(estimator, "pos_label"), listed(given.classes_)
-        if binary and len(given.classes_) != 2:
-            advice += ". To find one of several labels, pass y == label"
-            raise ValueError(f"y must have two classes; got {found}. {advice}")
+        if (binary := hasattr(estimator, "pos_label")) and len(given.classes_) != 2:
+            found = f"{listed(given.classes_)}. {advice}. To find one label, pass y == label"
+            raise ValueError(f"y must have two classes; got {found}")
         warn_of_order(y_score, y, "y_score")
         scores = given.checked(y_score, "y_score", advice)
         if len(scores) != len(labels):
