@@ -163,7 +163,7 @@ def _warn_of_channels_last(shape):
 def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **options):
     """Check X, y, weights and groups. Return the samples of positive weight as `Samples`."""
     check_table(X)
-    warn_of_order(X, y)
+    warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
     X, y = as_lazy(X), check_labels(own_labels(X, y))
     X = _coded_rows(estimator, X, reset=reset, sample_weight=sample_weight, **options)
     check_length(y, X.shape[0])
@@ -184,11 +184,12 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
     return rows
 
 
-def warn_of_order(X, y, name="X"):
-    of_pandas = is_of(X, "pandas") and is_of(y, "pandas")
-    if of_pandas and not X.index.equals(y.index) and {*X.index} == {*y.index}:
-        order = f"{name} and y have the same index in different orders, but are matched by position"
-        warn(f"{order}. To match by index, pass y.loc[{name}.index]")
+def warn_of_order(X, name="X", **others):
+    for other, given in others.items():
+        of_pandas = is_of(X, "pandas") and is_of(given, "pandas")
+        if of_pandas and not X.index.equals(given.index) and {*X.index} == {*given.index}:
+            order = f"{name} and {other} have the same index in different orders, but are matched"
+            warn(f"{order} by position. To match by index, pass {other}.loc[{name}.index]")
 
 
 def own_labels(X, y, *, needed=False):

@@ -53,12 +53,12 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         """Return X as probabilities. One-dimensional X has probabilities of the second class."""
         scores = self.decision_function(X)
         proba = scores if scores.ndim == 2 else np.column_stack([1 - scores, scores])
-        refused = np.flatnonzero((proba < 0).any(axis=1))
+        refused = np.flatnonzero(((proba < 0) | (proba > 1.001)).any(axis=1))
         if len(refused):
-            of = f" of {self.classes_.tolist()[1]!r}, in [0, 1]" if scores.ndim == 1 else " >= 0"
+            of = f" of {self.classes_.tolist()[1]!r}" if scores.ndim == 1 else ""
             raise ValueError(
-                f"y_score must have probabilities{of}; got {scores[refused[0]].min()} for sample "
-                f"{refused[0]}. Convert other scores with expit or softmax of scipy.special"
+                f"y_score must have probabilities{of} in [0, 1]; got {scores[refused[0]]} for "
+                f"sample {refused[0]}. Convert other scores with expit or softmax of scipy.special"
             )
         return proba
 

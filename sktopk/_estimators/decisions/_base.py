@@ -121,7 +121,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if (binary := hasattr(estimator, "pos_label")) and len(given.classes_) != 2:
             found = f"{listed(given.classes_)}. {advice}. To find one label, pass y == label"
             raise ValueError(f"y must have two classes; got {found}")
-        warn_of_order(y_score, y, "y_score")
+        warn_of_order(y_score, "y_score", y=y, groups=groups)
         scores = given.checked(y_score, "y_score", advice)
         if len(scores) != len(labels):
             raise ValueError(f"y_score must have {len(labels)} rows, as y; got {len(scores)}")
@@ -168,7 +168,7 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         check_table(X)
         if hasattr(X, "compute") and hasattr(X, "dask"):
             raise TypeError(f"X must be in memory; got a dask {type(X).__name__}. Pass X.compute()")
-        warn_of_order(X, y)
+        warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
         y, present = check_labels(y), None
         X, _ = indexable(X, y)
         if groups is not None:

@@ -62,7 +62,7 @@ class BudgetClassifier(CalibratedDecision):
         part of the samples and calibrates with the other part. For a fitted classifier in a
         :class:`~sklearn.frozen.FrozenEstimator`, `fit` calibrates with all samples.
     budget : int or float, default=0.1
-        Limit of the rate that `constraint` names, in (0, 1). Do not tune it: `score` depends on it.
+        Limit of the rate that `constraint` names, in (0, 1). Tune neither: `score` depends on both.
         For "count", an integer n means n divided by the number of samples in `fit`.
     constraint : {"count", "fpr", "precision", "recall", "fdr"}, default="fpr"
         Rate to limit. "count" (share of flagged samples), "fpr" (false positive rate) and "fdr"
@@ -348,16 +348,16 @@ class BudgetClassifier(CalibratedDecision):
     ) -> tuple[Any, Any]:
         r"""Return bounds on the number of positives among the n best samples.
 
-        If calibration samples and samples of X are exchangeable, and :math:`\delta` is `delta`,
+        If calibration samples and samples of X are exchangeable, tied samples of X are in random
+        order, and :math:`\delta` is `delta`,
 
         .. math::
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
             \le \text{high} \bigr) \ge 1 - \delta.
 
-        Choose n before the call: if you choose among the intervals of several calls, the
-        probability can be below :math:`1 - \delta`. The method warns if the shares of samples above
-        `threshold_` in X and in the calibration samples differ with a p-value below 1e-6 (Fisher's
-        exact test).
+        Choose n before the call, not after comparing the intervals of several calls. Like
+        `predict`, the method warns if the shares of samples above `threshold_` differ (above the
+        0.9 quantile of the calibration scores, if `threshold_` is infinite).
 
         Parameters
         ----------
@@ -379,11 +379,10 @@ class BudgetClassifier(CalibratedDecision):
         K is the number of calibration samples that score above the (n + 1)-th best sample of X. If
         m of the n best samples of X are positive, the number of positives among the K samples has a
         hypergeometric distribution, given the number of positives in both groups together. The
-        interval for a single n contains each m that neither of two one-sided tests with this
-        distribution rejects at level :math:`\delta / 2`.
+        interval for a single n has all m that two one-sided tests of level :math:`\delta/2` accept.
         """
         each = np.ravel(n).tolist()
-        for value in each or [None]:
+        for value in each or [n]:
             check_count(value, "n")
         now, scores = self._scored(X)
         if groups is None:
