@@ -47,8 +47,7 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
     """Return X as either a float array, a canonical CSR matrix or an object of type `LazyRows`.
 
     Integers replace categories. With `reset`, as in `fit`, `estimator` stores properties of X.
-    `takes_tables` allows missing values and categories. `takes_images` allows more than two
-    dimensions. `sample_weight` is used to sort categories by their frequency.
+    `takes_tables` allows missing values and categories, `takes_images` more than two dimensions.
     """
     n_dim = getattr(X, "ndim", 2)
     if hasattr(X, "iloc") and n_dim == 1:

@@ -7,8 +7,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from sktopk._common._scalars import check_k, check_option, n_kept, on_host, refuse_masked
-from sktopk._common._warnings import warn
+from sktopk._common._scalars import check_k, check_option, on_host, refuse_masked
 
 from ._ranking import TIES
 from ._topk import LabelRanks
@@ -82,11 +81,6 @@ class TopKScorer(Scorer):
 
     def score(self, estimator, X, y, sample_weight=None):
         ranks = label_ranks(estimator, X, y, sample_weight)
-        if n_kept(self.k, ranks.n_classes) >= ranks.n_classes:
-            warn(
-                f"k={self.k} must be less than the number of classes ({ranks.n_classes}): "
-                "with this k, all classifiers have the same score"
-            )
         return ranks.accuracy(self.k, average=self.average, ties=self.ties)
 
     __call__ = score

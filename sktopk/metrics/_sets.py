@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from sktopk._common._scalars import check_option, on_host
+from sktopk._common._scalars import check_option, check_order, on_host
 
 from ._ranking import row_weights, undefined
 from ._scorer import Scorer
@@ -169,6 +169,7 @@ def predict_sets(estimator, X, groups=None):
 
 def covered_rows(y_true, y_set, labels):
     """Return three values: mask of covered samples, column of each true label, checked `y_set`."""
+    check_order(y_set, labels, "y_set")
     y_set = check_sets(y_set)
     code = columns_of_labels(y_true, labels, y_set.shape, "y_set")
     if hasattr(y_set, "indptr"):

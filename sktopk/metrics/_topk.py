@@ -191,7 +191,12 @@ class LabelRanks:
     def hits(self, k, *, ties="expected"):
         """Return the hit :math:`h_i` of each sample, in [0, 1], as in `topk_accuracy_score`."""
         check_option(ties, "ties", TIES)
-        k = n_kept(k, self.n_classes)
+        given, k = k, n_kept(k, self.n_classes)
+        if k >= self.n_classes:
+            warn(
+                f"k={given} must be less than the number of classes ({self.n_classes}): with this "
+                "k, all classifiers have the same score"
+            )
         if ties == "optimistic":
             hit = self.n_greater < k
         elif ties == "pessimistic":
