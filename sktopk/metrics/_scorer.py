@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktopk._common._scalars import check_k, check_option, on_host, refuse_masked
 
 from ._ranking import TIES
-from ._topk import LabelRanks
+from ._topk import LabelRanks, warn_of_all
 
 _MOST_SCORES = 1 << 25  # per chunk of samples: 128 MiB of float32
 METHODS = "decision_function", "predict_proba"  # that return scores, most preferred first
@@ -81,6 +81,7 @@ class TopKScorer(Scorer):
 
     def score(self, estimator, X, y, sample_weight=None):
         ranks = label_ranks(estimator, X, y, sample_weight)
+        warn_of_all(self.k, ranks.n_classes)
         return ranks.accuracy(self.k, average=self.average, ties=self.ties)
 
     __call__ = score

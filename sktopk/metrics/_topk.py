@@ -77,6 +77,7 @@ def topk_accuracy_score(
     0.5
     """
     ranks = LabelRanks.from_predictions(y_true, y_score, labels, sample_weight)
+    warn_of_all(k, ranks.n_classes)
     return ranks.accuracy(k, average=average, ties=ties)
 
 
@@ -191,12 +192,7 @@ class LabelRanks:
     def hits(self, k, *, ties="expected"):
         """Return the hit :math:`h_i` of each sample, in [0, 1], as in `topk_accuracy_score`."""
         check_option(ties, "ties", TIES)
-        given, k = k, n_kept(k, self.n_classes)
-        if k >= self.n_classes:
-            warn(
-                f"k={given} must be less than the number of classes ({self.n_classes}): with this "
-                "k, all classifiers have the same score"
-            )
+        k = n_kept(k, self.n_classes)
         if ties == "optimistic":
             hit = self.n_greater < k
         elif ties == "pessimistic":
@@ -219,6 +215,11 @@ class LabelRanks:
             present = self.sample_weight > 0
             hit, weight = self.hits(k, ties=ties)[present], self.sample_weight[present]
         return _mean_of_defined(hit, "topk_accuracy_score", "no sample of positive weight", weight)
+
+
+def warn_of_all(k, n_classes):
+    if n_kept(k, n_classes) >= n_classes:
+        warn(f"k={k} must be less than the number of classes ({n_classes}): all scores are equal")
 
 
 def grouped_means(group, value, weight, n_groups):

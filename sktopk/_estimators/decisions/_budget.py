@@ -355,9 +355,8 @@ class BudgetClassifier(CalibratedDecision):
             P\bigl( \text{low} \le \text{positives among the } n \text{ best samples of X}
             \le \text{high} \bigr) \ge 1 - \delta.
 
-        Choose n before the call, not after comparing the intervals of several calls. Like
-        `predict`, the method warns if the shares of samples above `threshold_` differ (above the
-        0.9 quantile of the calibration scores, if `threshold_` is infinite).
+        Choose n before you see any interval. Like `predict`, the method warns if the shares of
+        samples above `threshold_` (if infinite: the 0.9 quantile of calibration scores) differ.
 
         Parameters
         ----------
