@@ -115,7 +115,7 @@ def test_random_scores_are_not_reported_as_reversed():
 
 
 C = {"C": [0.1, 1.0, 9.0]}
-OF_SCORES = "must be less than the number of classes (2)"
+OF_SCORES = "covers all 2 classes"
 SAID_OFTEN = {
     "scorer of a search": (
         lambda: GridSearchCV(LogisticRegression(), C, scoring=make_topk_scorer(2)).fit(X, Y),
@@ -139,5 +139,5 @@ def test_a_warning_that_is_repeated_within_one_call_is_shown_once(case):
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_a_warning_that_was_shown_before_can_be_turned_into_an_error():
     for _ in range(2):
-        with pytest.raises(UserWarning, match="k=2 must be less than the number of classes"):
+        with pytest.raises(UserWarning, match="k=2 covers all 2 classes"):
             make_topk_scorer(2)(MODEL, X, Y)

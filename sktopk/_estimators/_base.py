@@ -242,7 +242,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         OSError
             If `checkpoint` cannot be read or written.
         KeyboardInterrupt
-            After Ctrl-C. If the training has begun, a warning tells that the estimator is fitted:
+            After Ctrl-C. If an epoch is complete, a warning tells that the estimator is fitted:
             it has the network of the last epoch or, with `n_iter_no_change`, of the best epoch.
         """
         return self._fit(X, y, sample_weight, groups, X_val, y_val, checkpoint)

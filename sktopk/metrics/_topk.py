@@ -219,7 +219,7 @@ class LabelRanks:
 
 def warn_of_all(k, n_classes):
     if n_kept(k, n_classes) >= n_classes:
-        warn(f"k={k} must be less than the number of classes ({n_classes}): all scores are equal")
+        warn(f"k={k} covers all {n_classes} classes: all classifiers have the same score")
 
 
 def grouped_means(group, value, weight, n_groups):

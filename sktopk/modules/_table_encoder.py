@@ -64,7 +64,7 @@ class TableEncoder(nn.Module):
     missing_column : Tensor of shape (n_indicators,)
         Buffer: indices of the columns with a missing-value indicator.
     category_column, category_value, category_scale : Tensor of shape (sum of n_categories,)
-        Buffers. One-hot encoding: ``(x[..., category_column] == category_value) * category_scale``.
+        Buffers: x >= 0 becomes ``(x[..., category_column] == category_value) * category_scale``.
 
     Notes
     -----

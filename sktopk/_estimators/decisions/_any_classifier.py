@@ -57,7 +57,7 @@ class GivenScores(ClassifierMixin, BaseEstimator):
         if len(refused):
             of = f" of {self.classes_.tolist()[1]!r}" if scores.ndim == 1 else ""
             raise ValueError(
-                f"y_score must have probabilities{of} in [0, 1]; got {scores[refused[0]]} for "
+                f"scores must be probabilities{of} in [0, 1]; got {scores[refused[0]]} for "
                 f"sample {refused[0]}. Convert other scores with expit or softmax of scipy.special"
             )
         return proba
