@@ -185,8 +185,8 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
 
 def warn_of_order(X, name="X", **others):
     for other, given in others.items():
-        of_pandas = is_of(X, "pandas") and is_of(given, "pandas")
-        if of_pandas and not X.index.equals(given.index) and {*X.index} == {*given.index}:
+        indexed = all(is_of(each, "pandas") and hasattr(each, "index") for each in (X, given))
+        if indexed and not X.index.equals(given.index) and {*X.index} == {*given.index}:
             order = f"{name} and {other} have the same index in different orders, but are matched"
             warn(f"{order} by position. To match by index, pass {other}.loc[{name}.index]")
 

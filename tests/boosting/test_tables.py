@@ -51,7 +51,7 @@ def test_missing_values_form_their_own_category_and_new_ones_count_as_the_median
     y = (np.arange(N) % 7 == 0).astype(int)
     X = pd.DataFrame({"town": np.where(y == 1, None, NAMES)})
     assert make().fit(X, y).score(X, y) == 1
-    clf = make().fit(FRAME, Y)
+    clf = make().fit(FRAME, pd.array(Y))
     new, median = (clf.decision_function(FRAME.assign(x=x)) for x in (np.nan, np.median(NUMBER)))
     np.testing.assert_array_equal(new, median)
 
