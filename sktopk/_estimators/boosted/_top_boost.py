@@ -262,9 +262,8 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     def predict_top(self, X: RowsLike, n: int, groups: ArrayLike | None = None) -> np.ndarray:
         """Return the positions of the n samples with the highest scores, best first (two classes).
 
-        With `groups`, return n samples of each group, all sorted by score. If a group has fewer
-        samples, return all of them, with a warning. Tied samples are in the order of X. For a data
-        frame, ``X.iloc[clf.predict_top(X, n)]`` selects these samples.
+        With `groups`, return n samples of each group (with a warning: all, if there are fewer),
+        sorted by score. Tied samples are in the order of X. For a data frame, use ``X.iloc[...]``.
         """
         return rows_on_top(self._scored(X)[1][:, 0], n, groups)
 
@@ -313,15 +312,13 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
-        # Accuracy can be poor, because the threshold selects few samples.
-        tags.classifier_tags.poor_score = True
+        tags.classifier_tags.poor_score = True  # accuracy is poor if few samples are selected
         of_two = isinstance(self.loss, str) and self.loss in OF_TWO_CLASSES
         tags.classifier_tags.multi_class = not of_two
         return tags
 
     def _trains_log_loss(self):
-        is_log_loss = isinstance(self.loss, str) and self.loss == "cross_entropy"
-        return is_log_loss or self.log_loss_share == 1
+        return self.loss == "cross_entropy" or self.log_loss_share == 1
 
     def _fit(self, lightgbm, X, y, sample_weight, groups):
         data = self._checked(X, y, sample_weight, groups)
