@@ -52,8 +52,7 @@ def test_a_pipeline_predicts_like_its_last_step_on_transformed_samples(name):
         expected = as_list(getattr(pipe[-1], method)(Xt, **params))
         for each in (pipe, plain, pickle.loads(pickle.dumps(pipe))):
             assert as_list(getattr(each, method)(X, **params)) == expected
-    alone = make_pipeline(clone(last)).fit(X, y)
-    assert as_list(getattr(alone, method)(X, **calls[-1]))
+    assert as_list(getattr(make_pipeline(clone(last)).fit(X, y), method)(X, **calls[-1]))
     for other in ("predict_topk", "predict_top", "hits_interval", "predict_set"):
         assert hasattr(pipe, other) == hasattr(last, other)
 

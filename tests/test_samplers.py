@@ -16,8 +16,7 @@ V, T = ValueError, TypeError
 
 
 def labels(n_positives, n_negatives, seed=0):
-    target = np.repeat([1, 0], [n_positives, n_negatives])
-    return np.random.default_rng(seed).permutation(target)
+    return np.random.default_rng(seed).permutation(np.repeat([1, 0], [n_positives, n_negatives]))
 
 
 def epoch(sampler):

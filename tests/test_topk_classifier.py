@@ -146,8 +146,7 @@ def test_scores_have_the_float_type_of_X(blobs, dtype):
         assert clf.decision_function(X).dtype == dtype
         assert clf.oob_decision_function_.dtype == dtype
         assert clf.predict_proba(X).dtype == dtype
-        parameter = next(clf.net_.module_.parameters())
-        assert parameter.detach().numpy().dtype == of_weights
+        assert next(clf.net_.module_.parameters()).detach().numpy().dtype == of_weights
     for clf in (quick(module=nn.Linear), PatMatClassifier(0.1, module=nn.Linear, max_epochs=2)):
         assert clf.fit(X, y == 0).decision_function(X).dtype == dtype
 

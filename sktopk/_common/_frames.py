@@ -175,8 +175,8 @@ class Categories:
                         f"column {X.columns[j]!r} of X has no category that fit has seen: all "
                         f"values, such as {objects[given][0]!r}, count as unknown"
                     )
-                new = np.nan if None not in self.values[j][:1] and j in self.sizes else -1
-                columns[j] = np.where(codes < 0, new, codes).astype(dtype)
+                averages = None not in self.values[j][:1] and len(self.values[j]) <= MOST
+                columns[j] = np.where(codes < 0, np.nan if averages else -1, codes).astype(dtype)
             else:
                 is_pandas = isinstance(column, pd.Series)
                 columns[j] = column.reset_index(drop=True) if is_pandas else np.asarray(column)

@@ -25,8 +25,7 @@ def test_by_default_a_sigmoid_gives_calibrated_probabilities_of_new_samples(loss
     assert proba[:, 1].mean() == pytest.approx(Y[NEW].mean(), abs=0.03)
     assert log_loss(Y[NEW], proba) < log_loss(Y[NEW], fitted_trees().predict_proba(X[NEW])) + 0.02
     # Probabilities and scores have the same order.
-    order = clf.decision_function(X[NEW]).argsort()
-    assert (np.diff(proba[order, 1]) >= 0).all()
+    assert (np.diff(proba[clf.decision_function(X[NEW]).argsort(), 1]) >= 0).all()
 
 
 def test_calibration_with_several_classes_keeps_the_order_of_the_scores(rng):

@@ -167,8 +167,7 @@ def test_the_number_of_flagged_samples_is_the_budget_or_the_most_that_ties_allow
     ids=str,
 )  # fmt: skip
 def test_a_threshold_separates_neighbouring_floats(scores):
-    clf = fit(scores, np.array([False, True]), 1)
-    assert clf.predict(column(scores)).tolist() == ["no", "yes"]
+    assert fit(scores, np.array([False, True]), 1).predict(column(scores)).tolist() == ["no", "yes"]
 
 
 def test_a_threshold_of_recall_or_fdr_can_be_below_the_lowest_score():

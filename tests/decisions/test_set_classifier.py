@@ -176,8 +176,7 @@ def test_held_out_samples_are_not_used_for_training():
     for method in METHODS[:0:-1]:
         clf = SetClassifier(Given(np.arange(10)), method=method, validation_fraction=0.3)
         clf.set_params(random_state=0).fit(X, y)
-        trained = {row.tobytes() for row in clf.estimator_.fit_X_}
-        assert len(trained) + clf.n_calibration_ == 300
+        assert len({row.tobytes() for row in clf.estimator_.fit_X_}) + clf.n_calibration_ == 300
         assert clf.n_calibration_ == pytest.approx(90, abs=2)
         assert set(clf.estimator_.fit_y_) == set(y)
         assert not hasattr(clf.estimator, "classes_")

@@ -50,6 +50,8 @@ def test_set_size_equals_its_definition(sets):
 def test_labels_may_have_any_order_and_type():
     y_set = [[1, 0], [1, 0]]
     assert set_coverage_score([5, 3], y_set, labels=[5, 3]) == 0.5
+    with pytest.raises(ValueError, match="y_set must have its columns in the order"):
+        set_coverage_score([5, 3], pd.DataFrame(np.eye(2), columns=[3, 5]), labels=[5, 3])
     assert set_coverage_score([True, False], y_set, labels=(False, True)) == 0.5
     frame = pd.DataFrame(y_set, columns=["b", "a"])
     assert set_coverage_score(pd.Series(["b", "b"]), frame, labels=frame.columns) == 1.0

@@ -14,8 +14,10 @@ def test_one_dimensional_scores_mean_two_classes_with_opposite_scores(dtype):
     decision = np.array([3, 2, 1, 0], dtype=dtype)
     assert topk_accuracy_score(y_true, decision, k=1) == pytest.approx((0 + 1 + 1 + 0.5) / 4)
     assert topk_accuracy_score(y_true, decision, k=1, labels=["yes", "no"]) == 0.375
-    with pytest.warns(UserWarning, match="one col"), pytest.warns(UserWarning, match="k=2 covers"):
-        assert topk_accuracy_score(y_true, decision / 3, k=2) == 1.0
+    with pytest.warns(UserWarning, match="k=2 covers all 2 classes"):
+        assert topk_accuracy_score(y_true, decision, k=2) == 1.0
+    with pytest.warns(UserWarning, match="one column of y_score is compared with 0"):
+        topk_accuracy_score(y_true, decision / 3, k=1)
 
 
 def test_labels_of_every_type_and_container_are_accepted():
