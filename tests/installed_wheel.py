@@ -1,7 +1,4 @@
-"""Checks of an installed wheel with its core dependencies only; run by `make test-wheel`.
-
-python -I tests/installed_wheel.py
-"""
+"""Checks of an installed wheel with its core dependencies only; run by `make test-wheel`."""
 
 import importlib
 import pickle
@@ -42,9 +39,7 @@ def main():
     assert y[1::2][top.predict_top(X[1::2], 20)].mean() > 0.9
     again = pickle.loads(pickle.dumps(top))
     np.testing.assert_array_equal(again.decision_function(X), top.decision_function(X))
-    print(
-        f"sktopk {sktopk.__version__} from {where.parent.name} in site-packages: 1 passed, 0 failed"
-    )
+    print(f"sktopk {sktopk.__version__} in {where.parents[1].name}: 1 passed, 0 failed")
 
 
 if __name__ == "__main__":

@@ -28,9 +28,7 @@ def test_set_params_after_fit_changes_no_scores_and_predictions(blobs, tmp_path)
     sizes.append(3)
     before = clf.decision_function(X), clf.predict_proba(X), clf.predict_topk(X)
     changes = {"tau": 30.0, "hidden_layer_sizes": (3, 3), "loss": "cross_entropy", "k": 4}
-    clf.set_params(
-        **changes, log_loss_share=0.0, calibration=None, n_estimators=5, learning_rate=-1
-    )
+    clf.set_params(**changes, log_loss_share=0, calibration=None, n_estimators=5, learning_rate=-1)
     for each in (clf, pickle.loads(pickle.dumps(clf)), load(dump(clf, tmp_path / "file"))):
         after = each.decision_function(X), each.predict_proba(X), each.predict_topk(X)
         np.testing.assert_equal(after, before)

@@ -1,7 +1,4 @@
-"""Run metrics and decisions; test_package.py checks which packages are imported.
-
-python -m tests.without_torch
-"""
+"""Run metrics and decisions; test_package.py checks which packages are imported."""
 
 import json
 import sys

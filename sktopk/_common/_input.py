@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from ._frames import TAKES_TABLES, Categories, check_columns, explain
 from ._samples import LazyRows, Samples, present_groups
 from ._scalars import on_host, place_of, refuse_missing, refuse_times_and_complex
-from ._warnings import warn
+from ._warnings import is_of, warn, warn_of_order
 
 # Largest sum of sample weights: its products with n_samples and n_classes are finite in float64.
 _LARGEST = 1e150
@@ -162,7 +162,7 @@ def _warn_of_channels_last(shape):
 def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **options):
     """Check X, y, weights and groups. Return the samples of positive weight as `Samples`."""
     check_table(X)
-    warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
+    warn_of_order(X, sample_weight=sample_weight, groups=groups)
     X, y = as_lazy(X), check_labels(own_labels(X, y))
     X = _coded_rows(estimator, X, reset=reset, sample_weight=sample_weight, **options)
     check_length(y, X.shape[0])
@@ -183,16 +183,9 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
     return rows
 
 
-def warn_of_order(X, name="X", **others):
-    for other, given in others.items():
-        indexed = all(is_of(each, "pandas") and hasattr(each, "index") for each in (X, given))
-        if indexed and not X.index.equals(given.index) and {*X.index} == {*given.index}:
-            order = f"{name} and {other} have the same index in different orders, but are matched"
-            warn(f"{order} by position. To match by index, pass {other}.loc[{name}.index]")
-
-
 def own_labels(X, y, *, needed=False):
     """Return y, or the labels of the Dataset X if y is None."""
+    warn_of_order(X, y=y)
     if y is None and isinstance(rows := as_lazy(X), LazyRows):
         y = rows.labels()
     if needed:
@@ -225,7 +218,7 @@ def check_table(X):
     came = type(X).__name__
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X must be in memory; got a {came}: pass X.collect()")
-    if hasattr(X, "dask") and hasattr(X, "columns"):
+    if hasattr(X, "dask") and hasattr(X, "compute"):
         raise TypeError(f"X must be in memory; got a {came} of dask. Pass X.compute()")
     if is_dataset(X, "IterableDataset"):
         raise TypeError(
@@ -463,8 +456,3 @@ def take_rows(values, index):
         xp = values.__array_namespace__()
         return xp.take(values, xp.asarray(index, device=values.device), axis=0)
     return values[index]
-
-
-def is_of(X, library):
-    """Return whether X is an object of a library, without importing the library."""
-    return type(X).__module__.partition(".")[0] == library

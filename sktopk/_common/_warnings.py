@@ -45,3 +45,16 @@ def _action(message, category, frame):
         ):
             return action
     return "default"
+
+
+def warn_of_order(X, name="X", **others):
+    for other, given in others.items():
+        indexed = all(is_of(each, "pandas") and hasattr(each, "index") for each in (X, given))
+        if indexed and not X.index.equals(given.index) and {*X.index} == {*given.index}:
+            order = f"{name} and {other} have the same index in different orders, but are matched"
+            warn(f"{order} by position. To match by index, pass {other}.loc[{name}.index]")
+
+
+def is_of(X, library):
+    """Return whether X is an object of a library, without importing the library."""
+    return type(X).__module__.partition(".")[0] == library

@@ -59,9 +59,7 @@ def dump(estimator: Any, path: str | os.PathLike) -> str:
     try:
         data = skops.dumps(writable(estimator))
     except Exception as error:  # the __reduce__ of an object can raise any type
-        raise ValueError(
-            f"estimator must contain only objects that skops can write: {error}"
-        ) from error
+        raise ValueError(f"estimator must have only objects skops can write: {error}") from error
     # skops stores functions and classes by name. Check that these names can be imported.
     names = {*skops.get_untrusted_types(data=data)}
     names = sorted(names - trusted_among(names))

@@ -208,8 +208,8 @@ class SurrogateQuantile(_OfGroup):
     Parameters
     ----------
     tau : float
-        Required mean of l(s - t) over the scores s, in (0, 1], where l is the surrogate. At most
-        the share `tau` of the selected samples has a score above the threshold t.
+        In (0, 1]. The threshold t is the number for which the mean of l(s - t) over the scores s
+        is `tau`, where l is the surrogate. At most the share `tau` of these scores is above t.
     surrogate : {"quadratic", "hinge", "logistic"}, default="quadratic"
         The surrogate l, defined in :func:`accuracy_at_top_loss`.
 

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from sktopk._common._scalars import check_count, check_number, check_random
 from sktopk._common._types import Label
 
-from ._ranking import Ranking
+from ._ranking import Ranking, undefined
 
 
 def budget_table(
@@ -75,6 +75,8 @@ def budget_table(
     ranking = Ranking.of(y_true, y_score, pos_label, None)
     # The first j blocks of tied samples have selected[j] samples and found[j] positives.
     selected, found = ranking.cumulative_weight, ranking.cumulative_value
+    if not found[-1]:
+        undefined("recall of budget_table", "y_true has no positives")
     n_samples = int(selected[-1])
     check_count(n_samples, "number of labels in y_true")
     n_rows = n_samples if n_rows is None else n_rows

@@ -18,7 +18,7 @@ from sktopk._common._scalars import (
     on_host,
     refuse_missing,
 )
-from sktopk._common._warnings import warn
+from sktopk._common._warnings import warn, warn_of_order
 
 TIES = ("expected", "optimistic", "pessimistic")
 # Relative tolerance for comparing sums of weights: in floating point, 0.07 * 100 is above 7.
@@ -48,6 +48,7 @@ class Ranking:
         """Rank labeled samples. Warn if `y_score` looks reversed or holds predicted labels."""
         if isinstance(y_true, cls):  # `top_score` passes a ranking instead of labels
             return y_true
+        warn_of_order(y_true, "y_true", y_score=y_score, sample_weight=sample_weight, groups=groups)
         positive = is_positive(y_true, pos_label)
         ranking = cls.from_values(positive, y_score, sample_weight, ties=ties, groups=groups)
         warn_of_scores(y_true, y_score, positive)

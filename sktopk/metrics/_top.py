@@ -27,8 +27,9 @@ def precision_at_k_score(
         \qquad a_i = \min\Bigl(1, \max\Bigl(0, \frac{k - g_i}{m_i}\Bigr)\Bigr)
 
     where :math:`w_i` is the weight of sample i, :math:`y_i` is 1 for positives, else 0, and
-    :math:`a_i` is the selected share of sample i. :math:`g_i` is the total weight of the samples
-    that score higher than i. :math:`m_i` is the total weight of i and all samples tied with i.
+    :math:`a_i` is 1 if sample i is selected, 0 if not, or between if only a part of tied samples
+    is selected. :math:`g_i` is the total weight of the samples that score higher than i.
+    :math:`m_i` is the total weight of i and all samples tied with i.
 
     Parameters
     ----------

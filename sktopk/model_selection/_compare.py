@@ -24,6 +24,7 @@ from sktopk._common._input import check_classes, check_labels, check_table, chec
 from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_count, check_flag, check_number, check_option, on_host
 from sktopk._common._types import RowsLike
+from sktopk._common._warnings import warn_of_order
 from sktopk.losses._registry import OF_LABELS
 from sktopk.metrics import make_topk_scorer
 
@@ -145,6 +146,7 @@ def compare_losses(
     check_number(confidence, "confidence", 0, 1, bounds="neither")
     check_number(margin, "margin", 0)
     check_table(X)
+    warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
     X, y = indexable(on_host(X, "X"), check_labels(y))
     if groups is not None:
         encode_groups(groups, len(y))  # raises if a group is missing
@@ -167,6 +169,8 @@ def compare_losses(
         references = loss_baselines(with_loss, prefix, len(classes), scorer, weight is not None)
     first = rows.take(splits[0][3])
     others, omitted = other_baselines(estimator, len(classes), first.X, first.y)
+    if same := sorted({*asked, *more} & {*others}):
+        raise ValueError(f"names of models must differ from those of default baselines; got {same}")
     references |= others | more
     omitted = {name: why for name, why in omitted.items() if name not in asked | more}
     references = {name: each for name, each in references.items() if name not in asked}

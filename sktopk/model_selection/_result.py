@@ -51,8 +51,7 @@ class LossComparison:
     omitted : dict of str to str, default=None
         Names of omitted baselines, with the reason for each.
     overlap : float, default=None
-        Estimated correlation of the scores of two splits. None means `test_fraction` (Nadeau and
-        Bengio, 2003).
+        Correlation of the scores of two splits. None means `test_fraction` (Nadeau, Bengio, 2003).
 
     Attributes
     ----------

@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from sktopk import BudgetClassifier, DeepTopPushClassifier, PatMatClassifier, metrics
+from sktopk.model_selection import compare_losses
 from tests.decisions.test_guarantees import draw, fit
 from tests.scored import Column, column, frozen, labels
 
@@ -155,7 +156,9 @@ def test_conformal_selection_takes_each_group_as_a_batch(rng):
         own = np.flatnonzero(groups == name)
         assert set(own[clf.predict_top(column(new[own]))]) == set(chosen) & set(own)
     with pytest.raises(ValueError, match=r"groups need n .* got groups without n"):
-        clf.set_params(constraint="fpr").predict_top(column(new), groups=groups)
+        fit(*draw(rng, 400, 0.3), 0.3, "fpr").predict_top(column(new), groups=groups)
+    top = clf.predict_top(column(new))  # `set_params` takes effect in the next fit
+    np.testing.assert_array_equal(clf.set_params(budget=0.9).predict_top(column(new)), top)
 
 
 @pytest.mark.filterwarnings("ignore:.* tie at the cuts")
@@ -171,8 +174,10 @@ def test_predict_top_returns_n_samples_of_the_batch_or_of_each_group(names, rng)
     assert clf.predict_top(column(scores), 4, groups).tolist() == best
 
 
-def test_wrong_numbers_and_groups_of_predict_top_raise():
+def test_wrong_numbers_groups_and_labels_raise():
     X, clf = column(range(30)), fit(range(30), np.arange(30) > 20, 0.1)
+    with pytest.raises(ValueError, match=r"y must hold labels that the classifier knows, .* 'new'"):
+        clf.score(X, ["new"] * 30)
     for n, error in [(0, ValueError), (2.0, TypeError), (True, TypeError)]:
         with pytest.raises(error, match="n "):
             clf.predict_top(X, n)
@@ -229,9 +234,15 @@ def test_either_label_can_be_positive(pos_label, data):
 def test_labels_in_another_order_than_the_samples_warn(data):
     X, y, clf = pd.DataFrame(data[0]), pd.Series(data[1])[::-1], BudgetClassifier(GaussianNB())
     ranker = DeepTopPushClassifier(max_epochs=1)
-    for train, table in ((clf.fit, X), (ranker.fit, X), (clf.from_scores, X[0])):
+    use = [(each, X) for each in (clf.fit, clf.score, ranker.fit, ranker.score)]
+    use += (clf.from_scores, X[0]), (lambda s, y: metrics.recall_at_k_score(y, s, k=9), X[0])
+    use += [(lambda X, y: ranker.fit(X, data[1], X_val=X, y_val=y), X)]
+    use += [
+        (lambda X, y: compare_losses(clf, [], X, y, cv=2, scoring="roc_auc", progress=False), X)
+    ]
+    for each, table in use:
         with pytest.warns(UserWarning, match="the same index in different orders, but are matched"):
-            train(table, y)
+            each(table, y)
 
 
 def test_calibration_without_positives_warns():

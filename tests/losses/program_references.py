@@ -1,7 +1,4 @@
-"""Slow definitions of the losses that are linear programs: loops and enumeration.
-
-Arguments are arrays with an entry per sample: scores, labels in {0, 1} and weights.
-"""
+"""Slow definitions of the losses that are linear programs; labels are 0 or 1."""
 
 import math
 from itertools import combinations, pairwise

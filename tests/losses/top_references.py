@@ -1,7 +1,4 @@
-"""Slow definitions of accuracy at the top: lists of floats and loops only.
-
-A sample of weight w is given as w equal samples, because these functions have no weights.
-"""
+"""Slow definitions of accuracy at the top; for a sample of weight w, pass w equal samples."""
 
 import math
 from fractions import Fraction

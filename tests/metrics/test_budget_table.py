@@ -83,8 +83,9 @@ def test_the_seed_changes_intervals_and_a_higher_confidence_widens_them(rows):
     assert (narrow["recall_high"] < wide["recall_high"]).all()
 
 
-def test_without_positives_recall_is_nan():
-    table = budget_table([0, 0, 0, 0], [3, 2, 1, 0], budgets=2, pos_label=1)
+def test_without_positives_recall_is_nan_with_a_warning():
+    with pytest.warns(UserWarning, match="y_true has no positives"):
+        table = budget_table([0, 0, 0, 0], [3, 2, 1, 0], budgets=2, pos_label=1)
     assert table.loc[0, ["hits", "hits_low", "hits_high", "precision"]].tolist() == [0, 0, 0, 0]
     assert table.loc[0, ["recall", "recall_low", "recall_high"]].isna().all()
 

@@ -189,6 +189,8 @@ def test_each_point_of_a_budget_curve_is_the_gain_of_k_samples(metric, rng):
         assert display.chance[k - 1] == pytest.approx(sum(gain) * k / 40 / by)
         assert display.ideal[k - 1] == pytest.approx(sum(best[:k]) / by)
     part = BudgetCurveDisplay.from_predictions(y, scores, max_k=7, budget=20, **given)
+    with pytest.warns(UserWarning, match="budget=41 is not marked, because .* only 40 samples"):
+        BudgetCurveDisplay.from_predictions(y, scores, budget=41, **given)
     for name in ("k", "score", "chance", "ideal"):
         np.testing.assert_array_equal(getattr(part, name), getattr(display, name)[:7])
     assert part.budget_ is None

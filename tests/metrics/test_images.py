@@ -1,8 +1,6 @@
 """Displays draw the same images as the baseline, which was checked by eye.
 
-After an intended change, write a new baseline and look at the images:
-
-    pytest tests/metrics/test_images.py --mpl-generate-path=tests/metrics/baseline
+After a change, look at new images: pytest --mpl-generate-path=tests/metrics/baseline THIS_FILE
 """
 
 from functools import partial

@@ -88,6 +88,8 @@ def test_losses_are_compared_with_the_baseline_that_has_the_best_score(losses, b
     assert found.summary().index[0] == found.baseline
     found.baseline = "cross_entropy"
     assert found.summary().loc[found.losses or ["bayes"], "difference"].gt(0.1).all()
+    with pytest.raises(ValueError, match=r"names .* default baselines; got \['extra_trees'\]"):
+        compare(clf, X, y, losses, baselines={"extra_trees": GaussianNB()})
 
 
 @pytest.mark.parametrize(

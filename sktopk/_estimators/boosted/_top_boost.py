@@ -234,8 +234,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
             whatever their weight. Samples of weight 0 are dropped.
         groups : array-like of shape (n_samples,), default=None
             Group of each sample, for two classes only. Each group has its own threshold, and
-            `threshold_` is the median threshold. The loss is the mean loss of the groups. Members
-            hold out whole groups.
+            `threshold_` is their median. The loss is the mean over groups. Members hold out groups.
         """
         check_params(self)
         lightgbm = import_extra("lightgbm", type(self).__name__, "boosting")

@@ -21,7 +21,6 @@ from sktopk._common._input import (
     class_counts,
     listed,
     take_rows,
-    warn_of_order,
 )
 from sktopk._common._samples import calibration_rows, encode_groups, one_of_each_group
 from sktopk._common._scalars import (
@@ -32,7 +31,7 @@ from sktopk._common._scalars import (
     positive_label,
     refuse_masked,
 )
-from sktopk._common._warnings import warn
+from sktopk._common._warnings import warn, warn_of_order
 from sktopk.metrics._ranking import warn_of_scores
 from sktopk.metrics._scorer import no_classifier
 
@@ -166,8 +165,6 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if X is None:
             raise ValueError("X must hold the samples; got None")
         check_table(X)
-        if hasattr(X, "compute") and hasattr(X, "dask"):
-            raise TypeError(f"X must be in memory; got a dask {type(X).__name__}. Pass X.compute()")
         warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
         y, present = check_labels(y), None
         X, _ = indexable(X, y)

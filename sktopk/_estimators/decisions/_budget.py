@@ -15,7 +15,6 @@ from sktopk._common._input import (
     check_table,
     check_two_classes,
     class_counts,
-    encode_labels,
     known_codes,
 )
 from sktopk._common._samples import encode_groups, rows_of_groups
@@ -30,7 +29,7 @@ from sktopk._common._scalars import (
     positive_label,
 )
 from sktopk._common._types import Label, RowsLike
-from sktopk._common._warnings import warn
+from sktopk._common._warnings import warn, warn_of_order
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk.metrics._scorer import METHODS, attribute_of
 from sktopk.metrics._top_scorer import scores_of_class
@@ -267,6 +266,7 @@ class BudgetClassifier(CalibratedDecision):
             rates_=calibration_rates(flagged, positive, 1 - float(self.delta)),
             _seed_=random.randint(np.iinfo(np.int32).max),
             _methods_=methods,
+            _given_={name: getattr(self, name) for name in ("budget", "constraint", "delta")},
             **({} if self.cross_fit else held_out),
         )
 
@@ -338,7 +338,7 @@ class BudgetClassifier(CalibratedDecision):
         now, scores = self._scored(X)
         if n is not None:
             return rows_on_top(scores, n, groups)
-        calibration = now._calibration('constraint="fdr"') if self.constraint == "fdr" else None
+        calibration = now._calibration('constraint="fdr"') if now.constraint == "fdr" else None
         flagged = now._bound().choose(scores, now._flagged(scores), calibration, groups)
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
@@ -398,7 +398,7 @@ class BudgetClassifier(CalibratedDecision):
             cut, what = np.quantile(old, 0.9), "above the 0.9 quantile of the calibration"
         warn_of_drift(scores.astype(np.float64) > cut, old > cut, what)
         # Create a generator for each call, so that the interval is reproducible.
-        random, delta = np.random.default_rng(now._seed_), float(self.delta)
+        random, delta = np.random.default_rng(now._seed_), float(now.delta)
         bounds = [
             simultaneous_hits(old, positive, batch, np.minimum(each, len(batch)), delta, random)
             for batch in batches
@@ -424,7 +424,7 @@ class BudgetClassifier(CalibratedDecision):
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            True labels. All labels except `pos_label_` are negative.
+            True labels.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -433,8 +433,9 @@ class BudgetClassifier(CalibratedDecision):
             From 0 to 1 (best). NaN, with a warning, if y lacks a class that the metric requires.
         """
         now, scores = self._scored(X)
+        warn_of_order(X, y=y, sample_weight=sample_weight)
         y = check_labels(y)
-        encode_labels(now.classes_, y)  # raises if the labels have another type
+        known_codes(now.classes_, y)  # raises for other labels
         return now._bound().score(y == now.pos_label_, scores, now.n_samples_fit_, sample_weight)
 
     def __sklearn_tags__(self):
@@ -487,5 +488,6 @@ class BudgetClassifier(CalibratedDecision):
     def _scored(self, X):
         """Return two values: a copy of the fitted estimator, and its scores of X."""
         check_is_fitted(now := present(self), "threshold_")
+        now.__dict__ = vars(now) | now._given_  # set_params takes effect in the next fit
         check_table(X)
         return now, finite_scores(now.estimator_, X, now.pos_label_, now._methods_)

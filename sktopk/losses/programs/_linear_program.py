@@ -78,13 +78,11 @@ def linear_program(
     method : {"newton", "penalty", "highs"}, default="newton"
         Algorithm:
 
-        - "newton": proximal method of multipliers [3]_, for all programs at once. It runs on
-          the device of `c`.
+        - "newton": proximal method of multipliers [3]_, all programs at once, on the device of `c`.
         - "penalty": penalizes violations [1]_. `fun` is a smooth lower bound of the optimum.
         - "highs": calls :func:`scipy.optimize.linprog` on the CPU, for one program after the other.
     smoothing : float, default=1e-2
-        Positive epsilon of "penalty" (see Notes). A smaller value makes `fun` more
-        exact, but less smooth.
+        Positive epsilon of "penalty" (see Notes). If smaller, `fun` is more exact, less smooth.
     tol : float, default=None
         Positive tolerance for constraints, dual residual and gap, relative to the largest cost and
         right-hand side. Not used by "highs". None means 1e-9. If `tol` is None and an input is not

@@ -34,8 +34,7 @@ def fbeta_loss(
     where m is `margin` and :math:`n_+` counts the positives. The minimum is over thresholds with
     :math:`P < n_+`. P is at least the number of false negatives. N is at least the number of false
     positives. The loss is in [0, 1). It is the optimum of a linear program [1]_, after the
-    substitution of Charnes and Cooper (1962). Gradients flow through the threshold. The time is
-    O(n log n).
+    substitution of Charnes and Cooper (1962). Gradients include the threshold. Time: O(n log n).
 
     Parameters
     ----------

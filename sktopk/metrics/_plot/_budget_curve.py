@@ -151,6 +151,8 @@ class BudgetCurveDisplay(CurveDisplay):
             low, high = np.quantile(each[:, 0], [tail, 1 - tail], axis=0, method="inverted_cdf")
             curves, spread = each.mean(axis=0), {"low": low, "high": high, "by": "group"}
         curve = dict(zip(("score", "chance", "ideal"), curves, strict=True)) | spread
+        if budget is not None and budget > len(positive):
+            warn(f"budget={budget} is not marked, because there are only {len(positive)} samples")
         warn_of_scores(y_true, y_score, positive)
         k = np.arange(1, len(curve["score"]) + 1)
         return curve | {"k": k, "metric": metric, "budget": budget}
