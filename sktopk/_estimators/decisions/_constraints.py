@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import binom
 
-from sktopk._common._samples import encode_groups, rows_of_groups
 from sktopk._common._scalars import check_k, check_number, check_size
 from sktopk.metrics._top_scorer import METRICS
 
-from ._guarantees import conformal_selection, n_errors_allowed, n_rows_needed
+from ._guarantees import n_errors_allowed, n_rows_needed
 
 # `Precision` chooses the first threshold from this share of samples. 0.15 to 0.3 were similar.
 _PLACING_FRACTION = 0.2
@@ -36,15 +35,6 @@ class _Constraint:
         name, parameter = self.metric
         level = {parameter: self._level(n_samples)}
         return METRICS[name](y, scores, sample_weight=sample_weight, **level)
-
-    def choose(self, scores, flagged, calibration, groups):
-        """Return the mask of what `predict_top` selects for n=None. `predict` selects `flagged`."""
-        if groups is not None:
-            raise ValueError(
-                'groups need n (or constraint="fdr"), because groups alone do not change the '
-                "selection; got groups without n: pass n, or groups=None"
-            )
-        return flagged
 
     def _level(self, n_samples):
         return self.budget
@@ -208,10 +198,6 @@ class FalseDiscoveryRate(_Constraint):
             f"calibration samples above the best threshold are negative; {needed} positives above "
             f"all negatives would be enough. Use more than {len(scores)} calibration samples"
         )
-
-    def choose(self, scores, flagged, calibration, groups):
-        group = np.zeros(len(scores), int) if groups is None else encode_groups(groups, len(scores))
-        return conformal_selection(*calibration, scores, self.budget, rows_of_groups(group))
 
     def _level(self, n_samples):
         return 1 - self.budget
