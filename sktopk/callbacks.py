@@ -36,15 +36,15 @@ class TrueThreshold(Callback):
     """
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        objective, run = getattr(net.criterion_, "named", net.criterion_), getattr(net, "run", None)
+        objective = getattr(net.criterion_, "named", net.criterion_)
         if not isinstance(objective, TopLoss):
             raise TypeError(
                 "TrueThreshold needs an estimator of sktopk whose loss has a threshold; got "
                 f"{type(objective).__name__}"
             )
-        if run.batches.groups is not None:
+        if net.run.batches.groups is not None:
             raise TypeError("callbacks must not have TrueThreshold if fit gets groups")
-        positive, weight = torch.from_numpy(np.asarray(y) == 1), run.weight
+        positive, weight = torch.from_numpy(np.asarray(y) == 1), net.run.weight
 
         def threshold():
             scores = torch.cat([each.cpu() for each in score_chunks(net, X)]).double()

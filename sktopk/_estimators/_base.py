@@ -407,9 +407,9 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         """Return a new estimator with the same parameters, for `fit` to work on."""
         params = self.get_params(deep=False)
         # Copy the containers, because a user may change them after the fit.
-        copies = {k: copy(v) for k, v in params.items() if isinstance(v, dict | list | np.ndarray)}
-        new = type(self)(**params | copies)
-        new._fit_params_ = params | copies
+        params |= {k: copy(v) for k, v in params.items() if isinstance(v, dict | list | np.ndarray)}
+        new = type(self)(**params)
+        new._fit_params_ = params
         return new
 
     def _scored(self, X):
@@ -426,7 +426,7 @@ class BaseNetClassifier(ClassifierMixin, Versioned, BaseEstimator):
         return tags
 
     def __getstate__(self):
-        state = dict(super().__getstate__())
+        state = super().__getstate__()
         state.pop("_task_", None)
         if "net_" in state:
             state["net_"] = packed(state["net_"])

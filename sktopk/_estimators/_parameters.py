@@ -36,33 +36,25 @@ LOADING = ("num_workers", "prefetch_factor", "multiprocessing_context", "timeout
 # Names that users cannot give to callbacks, because the net has callbacks with these names.
 TAKEN = ("epoch_timer", "train_loss", "validation", "progress")
 # `set_params(module__x=1)` sets the entry "module__x" of the dict `net_params`, and so on.
-ROUTED = {
-    "module__": "net_params",
-    "optimizer__": "net_params",
-    "callbacks__": "net_params",
-    "loss__": "loss_params",
-}
+OF_NET = ("module__", "optimizer__", "callbacks__")
 
 
 def routed_entries(params):
     """Return the nested parameters, such as {"loss__gamma": 1.0} for loss_params={"gamma": 1.0}."""
-    found = {}
-    for prefix, name in ROUTED.items():
-        entries = params.get(name)
-        for key, value in entries.items() if isinstance(entries, dict) else ():
-            key = f"loss__{key}" if name == "loss_params" else key
-            if key.startswith(prefix):
-                found[key] = value
+    found, net_params, loss_params = {}, params["net_params"], params["loss_params"]
+    if isinstance(net_params, dict):
+        found |= {key: value for key, value in net_params.items() if key.startswith(OF_NET)}
+    if isinstance(loss_params, dict):
+        found |= {f"loss__{key}": value for key, value in loss_params.items()}
     return found
 
 
 def routed(estimator, params):
     """Return `params`, after moving names such as "loss__gamma" into the dict `loss_params`."""
     params = dict(params)
-    for prefix, name in ROUTED.items():
-        own = {k: params.pop(k) for k in list(params) if k.startswith(prefix)}
-        if name == "loss_params":
-            own = {key.removeprefix(prefix): value for key, value in own.items()}
+    for name, prefixes in (("net_params", OF_NET), ("loss_params", "loss__")):
+        keys = [key for key in params if key.startswith(prefixes)]
+        own = {key.removeprefix("loss__"): params.pop(key) for key in keys}
         if own:
             params[name] = {**(params.get(name, getattr(estimator, name)) or {}), **own}
     return params

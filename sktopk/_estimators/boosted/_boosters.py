@@ -1,7 +1,6 @@
 """Training of LightGBM boosters."""
 
 import numpy as np
-from scipy.sparse import issparse
 
 from sktopk._common._frames import MOST
 from sktopk._common._warnings import warn
@@ -55,9 +54,7 @@ def grow(lightgbm, function, settings, rows, stop, *, init_score, n_rounds, cate
     """Train a LightGBM booster on `rows`. `function` returns the derivatives of the loss."""
     # `categorical` has the columns of X with integer categories. `stop` is None or a tuple:
     # held-out samples, a metric of their raw scores, and the number of rounds for early stopping.
-    ends = rows.X.min(axis=0), rows.X.max(axis=0)
-    low, high = (np.ravel(end.toarray() if issparse(end) else end) for end in ends)
-    if not categorical and ((low >= -SMALLEST) & (high <= SMALLEST)).all():
+    if not categorical and rows.X.min() >= -SMALLEST and rows.X.max() <= SMALLEST:
         raise ValueError(
             "X must have numbers other than 0 in the training samples of each ensemble member; got "
             f"only zeros. LightGBM reads numbers up to {SMALLEST:g} as 0: scale X"

@@ -74,13 +74,13 @@ def cut_of(loss, params, rows, n_negatives, n_positives):
     threshold = params.get("threshold")
     if not callable(threshold):
         of, name = LOSSES[loss].threshold if isinstance(loss, str) else ("all", "")
-        share = {"": n_positives / n_all} | params
         if name is None:
             threshold = Largest(of)
         elif name == "k":
-            threshold = KthLargest(of, k=int(share[name]))
+            threshold = KthLargest(of, k=int(params["k"]))
         else:
-            threshold = KthLargest(of, tau=min(1.0, float(share[name])))
+            share = params[name] if name else n_positives / n_all
+            threshold = KthLargest(of, tau=min(1.0, float(share)))
     # The threshold is computed from a part of the samples: replace the rank k by a share.
     if rows.groups is None and getattr(threshold, "k", None) is not None:
         share = min(1.0, threshold.k / float(total[threshold.of]))

@@ -336,7 +336,7 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         statistics = categories.columns_of_classes(rows.X.shape[1])
         function = objective(loss, log_loss_share=share, hessian=self.hessian, **params)
         target, weight = np.append(rows.target, n_classes - 1), np.append(rows.weight, 0.0)
-        corrects = share < 1 and getattr(named_like(loss), "log_prior", False)
+        corrects = not task.is_ranking and task.balanced
         self.init_score_ = initial_score(target, sample_weight=weight) * (not corrects)
         settings = {
             "num_class": task.n_outputs,
@@ -373,19 +373,20 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
         self.n_iter_ = np.array([booster.current_iteration() for booster in self.boosters_])
         n_seen = len(rows.y) - max(map(np.count_nonzero, held_out))
         grown = have_splits(self.boosters_, self.min_child_samples, n_seen)
-        fresh, calibrates = None, self.calibration is not None and np.any(held_out)
+        fresh = None
         if task.is_ranking:
             self.threshold_ = 0.0
-        if task.is_ranking and (calibrates or not self._models_proba_):
-            fresh, known = self._as_unseen(rows, held_out)
-        if task.is_ranking and not self._models_proba_ and grown:
-            cut = cut_of(loss, params, rows, *self.class_count_[task.order])
-            known, task = taken(rows, known), dataclasses.replace(task, cut=cut)
-            vars(self).update(task.finish(fresh, known.target, known.count, known.groups))
-        elif task.is_ranking and not self._models_proba_:
-            # No tree has a split, so all scores are equal. A threshold above them flags no sample.
-            scores = self._raw(self.boosters_, rows.X)[:, 0]
-            self.threshold_ = midway_above(scores, float(scores[0]))
+            calibrates = self.calibration is not None and np.any(held_out)
+            if calibrates or not self._models_proba_:
+                fresh, known = self._as_unseen(rows, held_out)
+            if not self._models_proba_ and grown:
+                cut = cut_of(loss, params, rows, *self.class_count_[task.order])
+                known, task = taken(rows, known), dataclasses.replace(task, cut=cut)
+                vars(self).update(task.finish(fresh, known.target, known.count, known.groups))
+            elif not self._models_proba_:
+                # No tree has a split, so all scores are equal. Above them, no sample is flagged.
+                scores = self._raw(self.boosters_, rows.X)[:, 0]
+                self.threshold_ = midway_above(scores, float(scores[0]))
         self._finish_out_of_fold(data, rows, index, held_out, fresh)
 
     def _finish_out_of_fold(self, data, rows, index, held_out, fresh):

@@ -37,7 +37,13 @@ from sktopk.metrics._top_scorer import scores_of_class
 from ._any_classifier import finite_scores, sorted_classes
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
-from ._guarantees import calibration_rates, separates, simultaneous_hits, warn_of_drift
+from ._guarantees import (
+    calibration_rates,
+    conformal_selection,
+    separates,
+    simultaneous_hits,
+    warn_of_drift,
+)
 
 
 @public
@@ -338,8 +344,18 @@ class BudgetClassifier(CalibratedDecision):
         now, scores = self._scored(X)
         if n is not None:
             return rows_on_top(scores, n, groups)
-        calibration = now._calibration('constraint="fdr"') if now.constraint == "fdr" else None
-        flagged = now._bound().choose(scores, now._flagged(scores), calibration, groups)
+        flagged = now._flagged(scores)
+        if now.constraint == "fdr":
+            old, positive = now.calibration_scores_, now.calibration_positive_
+            batches = [slice(None)]
+            if groups is not None:
+                batches = rows_of_groups(encode_groups(groups, len(scores)))
+            flagged = conformal_selection(old, positive, scores, float(now.budget), batches)
+        elif groups is not None:
+            raise ValueError(
+                'groups need n (or constraint="fdr"), because groups alone do not change the '
+                "selection; got groups without n: pass n, or groups=None"
+            )
         order = np.argsort(-scores, kind="stable")
         return order[flagged[order]]
 
@@ -391,7 +407,12 @@ class BudgetClassifier(CalibratedDecision):
         else:
             check_count(n, "n")
             batches = [scores[rows] for rows in rows_of_groups(encode_groups(groups, len(scores)))]
-        old, positive = now._calibration("hits_interval")
+        if not hasattr(now, "calibration_scores_"):
+            raise ValueError(
+                "hits_interval needs held-out calibration samples; got cross_fit=True. Set "
+                "cross_fit=False and fit again"
+            )
+        old, positive = now.calibration_scores_, now.calibration_positive_
         # An infinite threshold cannot show that X is not like the calibration samples.
         cut, what = now.threshold_, "flagged"
         if not np.isfinite(cut):
@@ -468,15 +489,6 @@ class BudgetClassifier(CalibratedDecision):
     def _bound(self):
         budget = self.budget if isinstance(self.budget, Integral) else float(self.budget)
         return CONSTRAINTS[self.constraint](budget, float(self.delta))
-
-    def _calibration(self, name):
-        """Return two arrays: scores of calibration samples, and whether they are positive."""
-        if not hasattr(self, "calibration_scores_"):
-            raise ValueError(
-                f"{name} needs held-out calibration samples; got cross_fit=True. Set "
-                "cross_fit=False and fit again"
-            )
-        return self.calibration_scores_, self.calibration_positive_
 
     def _flagged(self, scores):
         """Return a mask of flagged samples. Warn if their share in calibration clearly differed."""

@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import binom
 
-from sktopk._common._samples import encode_groups, rows_of_groups
-from sktopk._common._scalars import check_k, check_number, check_size
+from sktopk._common._scalars import check_k, check_size, number
 from sktopk.metrics._top_scorer import METRICS
 
-from ._guarantees import conformal_selection, n_errors_allowed, n_rows_needed
+from ._guarantees import n_errors_allowed, n_rows_needed
 
 # `Precision` chooses the first threshold from this share of samples. 0.15 to 0.3 were similar.
 _PLACING_FRACTION = 0.2
@@ -28,23 +27,22 @@ class _Constraint:
     # The metric that `score` returns, and the parameter of this metric that the budget sets.
     metric: ClassVar = ("recall_at_precision", "precision")
 
+    # The values of `budget`, for a message, and the function that checks them.
+    allowed: ClassVar = 'a rate in (0, 1), such as 0.05 (only "count" takes a number of samples),'
+    check_budget: ClassVar = staticmethod(number(0, 1, "neither"))
+
     def check(self, name):
-        what = 'a rate in (0, 1), such as 0.05 (only "count" takes a number of samples),'
-        self._check(name, check_number, what, 0, 1, bounds="neither")
+        check_size(self.budget, "budget")  # the message below cannot show huge integers
+        try:
+            self.check_budget(self.budget, "budget")
+        except (TypeError, ValueError) as error:
+            message = f"budget must be {self.allowed} for constraint={name!r}; got {self.budget!r}"
+            raise type(error)(message) from None
 
     def score(self, y, scores, n_samples, sample_weight):
         name, parameter = self.metric
         level = {parameter: self._level(n_samples)}
         return METRICS[name](y, scores, sample_weight=sample_weight, **level)
-
-    def choose(self, scores, flagged, calibration, groups):
-        """Return the mask of what `predict_top` selects for n=None. `predict` selects `flagged`."""
-        if groups is not None:
-            raise ValueError(
-                'groups need n (or constraint="fdr"), because groups alone do not change the '
-                "selection; got groups without n: pass n, or groups=None"
-            )
-        return flagged
 
     def _level(self, n_samples):
         return self.budget
@@ -55,22 +53,13 @@ class _Constraint:
             f"{kind} among the calibration samples; got {len(scores)}"
         )
 
-    def _check(self, name, check, allowed, *bounds, **options):
-        try:
-            check(self.budget, "budget", *bounds, **options)
-        except (TypeError, ValueError) as error:
-            message = f"budget must be {allowed} for constraint={name!r}; got {self.budget!r}"
-            raise type(error)(message) from None
-
 
 class Count(_Constraint):
     """A bound on the number or share of flagged samples."""
 
     metric = ("recall_at_k", "k")
-
-    def check(self, name):
-        check_size(self.budget, "budget")
-        self._check(name, check_k, "an integer >= 1 or a fraction in (0, 1)")
+    allowed = "an integer >= 1 or a fraction in (0, 1)"
+    check_budget = staticmethod(check_k)
 
     def find_threshold(self, scores, positive, n_samples, random):
         share = self._share(n_samples)
@@ -208,10 +197,6 @@ class FalseDiscoveryRate(_Constraint):
             f"calibration samples above the best threshold are negative; {needed} positives above "
             f"all negatives would be enough. Use more than {len(scores)} calibration samples"
         )
-
-    def choose(self, scores, flagged, calibration, groups):
-        group = np.zeros(len(scores), int) if groups is None else encode_groups(groups, len(scores))
-        return conformal_selection(*calibration, scores, self.budget, rows_of_groups(group))
 
     def _level(self, n_samples):
         return 1 - self.budget
