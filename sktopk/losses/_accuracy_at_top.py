@@ -14,7 +14,7 @@ from ._loss import (
     check_name,
     check_nonnegative,
     nan_above,
-    reduce_checked,
+    reduce,
 )
 
 ERRORS = ("false_negatives", "false_positives")
@@ -177,7 +177,7 @@ def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
     level = t if codes is None else t[codes]
     loss = surrogate(distance(level, scores, weight != 0, errors))
     if codes is None or reduction != "mean":
-        return reduce_checked(loss, weight, reduction)
+        return reduce(loss, weight, reduction)
     total = Groups(codes, len(t)).sum(weight)
     share = weight / total.masked_fill(total == 0, 1.0)[codes]
     return (share * loss).sum() / (total > 0).sum().clamp(min=1)
