@@ -42,11 +42,6 @@ SLOPES = {
 }
 
 
-def get_surrogate(name):
-    check_name(name, "surrogate", tuple(SURROGATES))
-    return SURROGATES[name]
-
-
 def check_errors(errors):
     """Check `errors`, and return a pair (name, weight) for each kind of error in it."""
     if not isinstance(errors, Mapping):
@@ -149,7 +144,7 @@ def loss_at(
     check_threshold(threshold)
     kinds = check_errors(errors)
     check_name(reduction, "reduction", REDUCTIONS)
-    surrogate = get_surrogate(surrogate)
+    check_name(surrogate, "surrogate", SURROGATES)
     largest = largest_score(scores.detach(), sample_weight)
     if hasattr(threshold, "of"):
         given = scores.double()
@@ -164,7 +159,7 @@ def loss_at(
         t, shape = threshold(given, positive, sample_weight, groups.codes), (groups.n_groups,)
     if not isinstance(t, Tensor) or t.shape != shape:
         raise ValueError(f"threshold must return shape {shape}; got {getattr(t, 'shape', t)}")
-    arguments = t, scores, positive, groups, surrogate, sample_weight, reduction
+    arguments = t, scores, positive, groups, SURROGATES[surrogate], sample_weight, reduction
     losses = [factor * _loss_of(kind, *arguments) for kind, factor in kinds if factor]
     return nan_above(sum(losses[1:], losses[0]).to(dtype), largest)
 

@@ -93,7 +93,7 @@ def pairwise_auc_loss(
     >>> pairwise_auc_loss(scores, target)
     tensor(0.3750)
     """
-    check_name(surrogate, "surrogate", tuple(_PAIR_SUMS))
+    check_name(surrogate, "surrogate", _PAIR_SUMS)
     check_name(multi_class, "multi_class", ("ovr", "ovo", "mu"))
     if solver == "program" and surrogate != "hinge":
         raise ValueError(f"solver='program' needs surrogate='hinge'; got {surrogate!r}")
