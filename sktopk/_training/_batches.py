@@ -308,7 +308,7 @@ def make_batches(
         drawn[np.arange(n_members), folds.of_member + 1] = 0
         holds_out, fold = folds.holds_out(), torch.from_numpy(folds.fold)
     totals = totals_of(place, weight, (drawn.shape[1], n_classes), device, drawn, seen)
-    weighted = any(total(np.array([np.any(weight != 1)])))
+    weighted = total(np.any(weight != 1)) > 0
     weighted |= seen is not None and seen[0].sum() != seen[1]
     if is_parallel():
         # Minibatches of several processes are joined, and need equal sizes and no hard examples.
