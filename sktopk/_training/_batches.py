@@ -181,7 +181,7 @@ class MiniBatches:
     def batch(self, index, own, lengths, x):
         """Return a `Batch`. `own` and `lengths` are the results of `_drawn`, x has the samples."""
         device, hard, h, n = self.target.device, self.hard, self.hard.shape[1], len(index)
-        n_fresh, repeated = n if own is None else own.shape[1], None
+        n_fresh = n if own is None else own.shape[1]
         every = torch.cat([index, hard.flatten()])
         if x is None:
             x = self.rows[every]
@@ -192,6 +192,7 @@ class MiniBatches:
             place = torch.arange(n, len(every), device=device).view_as(hard)
             own = torch.cat([own, place], 1)
         rows = index.expand(self.n_members, -1) if own is None else every.take(own)
+        repeated = None
         if self.n_hard:
             fresh = rows[:, :n_fresh].unsqueeze(1)
             repeated = (fresh == hard.unsqueeze(2)).any(1)
