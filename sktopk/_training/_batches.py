@@ -73,11 +73,12 @@ class Rows:
         return self.shape[0]
 
     def __getitem__(self, index):
-        own = isinstance(index, slice)
+        is_slice = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
             # Copy a slice, because a network with in-place operations would otherwise change X.
-            return self._moved(self._X[index] if own else self._X.index_select(0, index), own)
-        rows = self._X[index if own else index.numpy()]
+            rows = self._X[index] if is_slice else self._X.index_select(0, index)
+            return self._moved(rows, copy=is_slice)
+        rows = self._X[index if is_slice else index.numpy()]
         if self._sparse:
             rows = rows.astype(str(self.dtype).removeprefix("torch."), copy=False)
             return SparseRows(csr_tensor(rows), lambda: csr_tensor(rows.T.tocsr()))
@@ -91,10 +92,10 @@ class Rows:
         index = [part if isinstance(part, slice) else part.numpy() for part in parts]
         return map(self._moved, DataLoader(self._X, sampler=index, batch_size=None, **self.loading))
 
-    def _moved(self, rows, own=False):
+    def _moved(self, rows, copy=False):
         if self.device.type == "cuda" and not self.resident:
             return rows.to(self.dtype).pin_memory().to(self.device, non_blocking=True)
-        return rows.to(device=self.device, dtype=self.dtype, copy=own)
+        return rows.to(device=self.device, dtype=self.dtype, copy=copy)
 
     def chunks(self, n_columns):
         """Return slices of X that fit in memory, with `n_columns` outputs for each sample."""
