@@ -73,11 +73,12 @@ class Rows:
         return self.shape[0]
 
     def __getitem__(self, index):
-        own = isinstance(index, slice)
+        is_slice = isinstance(index, slice)
         if isinstance(self._X, torch.Tensor):
             # Copy a slice, because a network with in-place operations would otherwise change X.
-            return self._moved(self._X[index] if own else self._X.index_select(0, index), own)
-        rows = self._X[index if own else index.numpy()]
+            rows = self._X[index] if is_slice else self._X.index_select(0, index)
+            return self._moved(rows, copy=is_slice)
+        rows = self._X[index if is_slice else index.numpy()]
         if self._sparse:
             rows = rows.astype(str(self.dtype).removeprefix("torch."), copy=False)
             return SparseRows(csr_tensor(rows), lambda: csr_tensor(rows.T.tocsr()))
@@ -91,10 +92,10 @@ class Rows:
         index = [part if isinstance(part, slice) else part.numpy() for part in parts]
         return map(self._moved, DataLoader(self._X, sampler=index, batch_size=None, **self.loading))
 
-    def _moved(self, rows, own=False):
+    def _moved(self, rows, copy=False):
         if self.device.type == "cuda" and not self.resident:
             return rows.to(self.dtype).pin_memory().to(self.device, non_blocking=True)
-        return rows.to(device=self.device, dtype=self.dtype, copy=own)
+        return rows.to(device=self.device, dtype=self.dtype, copy=copy)
 
     def chunks(self, n_columns):
         """Return slices of X that fit in memory, with `n_columns` outputs for each sample."""
@@ -181,7 +182,7 @@ class MiniBatches:
     def batch(self, index, own, lengths, x):
         """Return a `Batch`. `own` and `lengths` are the results of `_drawn`, x has the samples."""
         device, hard, h, n = self.target.device, self.hard, self.hard.shape[1], len(index)
-        n_fresh, repeated = n if own is None else own.shape[1], None
+        n_fresh = n if own is None else own.shape[1]
         every = torch.cat([index, hard.flatten()])
         if x is None:
             x = self.rows[every]
@@ -192,6 +193,7 @@ class MiniBatches:
             place = torch.arange(n, len(every), device=device).view_as(hard)
             own = torch.cat([own, place], 1)
         rows = index.expand(self.n_members, -1) if own is None else every.take(own)
+        repeated = None
         if self.n_hard:
             fresh = rows[:, :n_fresh].unsqueeze(1)
             repeated = (fresh == hard.unsqueeze(2)).any(1)
@@ -308,7 +310,7 @@ def make_batches(
         drawn[np.arange(n_members), folds.of_member + 1] = 0
         holds_out, fold = folds.holds_out(), torch.from_numpy(folds.fold)
     totals = totals_of(place, weight, (drawn.shape[1], n_classes), device, drawn, seen)
-    weighted = any(total(np.array([np.any(weight != 1)])))
+    weighted = total(np.any(weight != 1)) > 0
     weighted |= seen is not None and seen[0].sum() != seen[1]
     if is_parallel():
         # Minibatches of several processes are joined, and need equal sizes and no hard examples.

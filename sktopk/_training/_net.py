@@ -105,7 +105,6 @@ class Run:
     """State of one call of :meth:`Net.train`."""
 
     batches: object
-    n_batches: int  # number of minibatches per epoch
     weight: torch.Tensor
     average: WeightAverage
     forward: object = None  # the module, with gradients averaged over processes
@@ -206,9 +205,8 @@ class Net(NeuralNetClassifier):
         X, y = data.X, data.target
         sets = {"dataset_train": Dataset(X, y)}
         sets["dataset_valid"] = Dataset(unseen.X, unseen.target) if has_val else None
-        n_batches = len(batches)
-        average = WeightAverage(self.module_, n_batches if is_fit else 1)
-        self.run = run = Run(batches, n_batches, torch.from_numpy(data.weight), average)
+        average = WeightAverage(self.module_, len(batches) if is_fit else 1)
+        self.run = run = Run(batches, torch.from_numpy(data.weight), average)
         if is_fit and not any(isinstance(each, LRScheduler) for _, each in own):
             run.rates = [group["lr"] for group in self.optimizer_.param_groups]
         last_good = copied_weights(self.module_) if self.history_ else None
@@ -285,7 +283,7 @@ class Net(NeuralNetClassifier):
             iterator, step = batches.fetched(), self.run.recorder.step
         for i, batch in enumerate(iterator):
             if self.run.rates:
-                factor = one_cycle(start + share * (i + 1) / self.run.n_batches)
+                factor = one_cycle(start + share * (i + 1) / len(batches))
                 for group, rate in zip(self.optimizer_.param_groups, self.run.rates, strict=True):
                     group["lr"] = factor * rate
             shown = {"batch": tuple(batch), "training": True} if begin or end else {}

@@ -334,7 +334,8 @@ class CustomLoss(Objective):
         """Return the weighted mean loss of the samples of one network."""
         reduction = getattr(self.loss, "reduction", None)
         if reduction in REDUCTIONS:
-            is_mean, of_class = reduction == "mean", None
+            is_mean = reduction == "mean"
+            of_class = None
             if is_mean and isinstance(self.loss, nn.CrossEntropyLoss | nn.NLLLoss):
                 of_class = self.loss.weight
             # Do not set another `reduction` here, because the loss may support only "mean".

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ._groups import Groups, check_groups, check_takes_groups
+from ._groups import check_groups, check_takes_groups
 from ._loss import (
     REDUCTIONS,
     check_binary,
     check_name,
     check_nonnegative,
     nan_above,
-    reduce_checked,
+    reduce,
 )
 
 ERRORS = ("false_negatives", "false_positives")
@@ -40,11 +40,6 @@ SLOPES = {
     "hinge": lambda z: z > -1,
     "logistic": lambda z: z.sigmoid() / math.log(2),
 }
-
-
-def get_surrogate(name):
-    check_name(name, "surrogate", tuple(SURROGATES))
-    return SURROGATES[name]
 
 
 def check_errors(errors):
@@ -149,7 +144,7 @@ def loss_at(
     check_threshold(threshold)
     kinds = check_errors(errors)
     check_name(reduction, "reduction", REDUCTIONS)
-    surrogate = get_surrogate(surrogate)
+    check_name(surrogate, "surrogate", SURROGATES)
     largest = largest_score(scores.detach(), sample_weight)
     if hasattr(threshold, "of"):
         given = scores.double()
@@ -157,29 +152,28 @@ def loss_at(
         given = torch.where(given.isfinite(), given, scores)
     scores = scores.double()  # distances from a threshold need the digits of float64
     if groups is None:
-        t, codes, shape = threshold(given, positive, sample_weight), None, ()
+        t, shape = threshold(given, positive, sample_weight), ()
     else:
         check_takes_groups(threshold)
         groups = check_groups(groups, scores)
-        codes, shape = groups.codes, (groups.n_groups,)
-        t = threshold(given, positive, sample_weight, codes)
+        t, shape = threshold(given, positive, sample_weight, groups.codes), (groups.n_groups,)
     if not isinstance(t, Tensor) or t.shape != shape:
         raise ValueError(f"threshold must return shape {shape}; got {getattr(t, 'shape', t)}")
-    arguments = t, scores, positive, codes, surrogate, sample_weight, reduction
+    arguments = t, scores, positive, groups, SURROGATES[surrogate], sample_weight, reduction
     losses = [factor * _loss_of(kind, *arguments) for kind, factor in kinds if factor]
     return nan_above(sum(losses[1:], losses[0]).to(dtype), largest)
 
 
-def _loss_of(errors, t, scores, positive, codes, surrogate, weight, reduction):
+def _loss_of(errors, t, scores, positive, groups, surrogate, weight, reduction):
     """Return the loss of one kind of error. With groups, "mean" is the mean of the group means."""
     is_class = positive if errors == "false_negatives" else ~positive
     weight = is_class.double() if weight is None else is_class * weight.double()
-    level = t if codes is None else t[codes]
+    level = t if groups is None else t[groups.codes]
     loss = surrogate(distance(level, scores, weight != 0, errors))
-    if codes is None or reduction != "mean":
-        return reduce_checked(loss, weight, reduction)
-    total = Groups(codes, len(t)).sum(weight)
-    share = weight / total.masked_fill(total == 0, 1.0)[codes]
+    if groups is None or reduction != "mean":
+        return reduce(loss, weight, reduction)
+    total = groups.sum(weight)
+    share = weight / groups.of_rows(total.masked_fill(total == 0, 1.0))
     return (share * loss).sum() / (total > 0).sum().clamp(min=1)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._loss import check_count, check_tensor
+from ._loss import check_count, check_tensor, value_range
 
 
 class Candidates(NamedTuple):
@@ -99,21 +99,17 @@ def sample_candidates(
     if target.ndim != 1:
         raise ValueError(f"target must have shape (n_samples,); got {tuple(target.shape)}")
     target = target.long()
-    # Check labels on the CPU only, because reading values would synchronize with a GPU.
-    if target.device.type == "cpu" and not torch.compiler.is_compiling():
-        refused = target[(target < 0) | (target >= n_classes)]
-        if len(refused):
-            raise ValueError(
-                f"target must hold class indices from 0 to {n_classes - 1}; got {refused[0].item()}"
-            )
+    ends = value_range(target)
+    if ends is not None and not 0 <= ends[0] <= ends[1] < n_classes:
+        refused = ends[0] if ends[0] < 0 else ends[1]
+        raise ValueError(f"target must hold class indices from 0 to {n_classes - 1}; got {refused}")
     n_rows, device = len(target), target.device
     if n_rows + n_candidates >= n_classes:
         classes = torch.arange(n_classes, device=device)
         return Candidates(classes, target, torch.zeros_like(classes, dtype=torch.float32))
     drawn = torch.randint(n_classes, (n_candidates,), generator=generator, device=device)
     classes, order = torch.cat([target, drawn]).sort(stable=True)
-    first = torch.ones_like(classes, dtype=torch.bool)
-    first[1:] = classes[1:] != classes[:-1]
+    first = classes.diff(prepend=classes[:1] - 1) > 0
     position = torch.searchsorted(classes, target.contiguous())
     # The stable sort puts labels before the random draws of the same class.
     is_label = first & (order < n_rows)

@@ -33,7 +33,7 @@ def cross_entropy_loss(
     `label_smoothing`, in [0, 1], is the share of the target that is spread equally over all classes
     with a score above -inf (Szegedy et al., CVPR 2016, section 7).
     """
-    scores, target = check_soft(scores, target, sample_weight)
+    scores, target, weight = check_soft(scores, target, sample_weight)
     label_smoothing = check_nonnegative(label_smoothing, "label_smoothing")
     if label_smoothing > 1:
         raise ValueError(f"label_smoothing={label_smoothing:g} must be at most 1")
@@ -53,7 +53,7 @@ def cross_entropy_loss(
         # If label_smoothing is 1, omit the loss: for a label of score -inf, it would be 0 * inf.
         kept = (1 - label_smoothing) * loss if label_smoothing < 1 else 0.0
         loss = kept - label_smoothing * mean
-    return reduce(loss, sample_weight, reduction)
+    return reduce(loss, weight, reduction)
 
 
 def negative_log_likelihood(log_proba, target):
@@ -126,7 +126,7 @@ def focal_loss(
     >>> focal_loss(torch.zeros(1, 4), torch.tensor([2]), gamma=1.0)
     tensor(1.0397)
     """
-    scores, target = check_hard(scores, target, sample_weight, "focal_loss")
+    scores, target, weight = check_hard(scores, target, sample_weight, "focal_loss")
     gamma = check_nonnegative(gamma, "gamma")
     cross_entropy = negative_log_likelihood(F.log_softmax(scores, dim=1), target)
     # Keep 1 - q_y above 0: if gamma < 1, the power (1 - q_y)^gamma has an infinite slope at 0. If
@@ -134,7 +134,7 @@ def focal_loss(
     absent = cross_entropy == torch.inf
     miss = -torch.expm1(-cross_entropy.masked_fill(absent, 0.0))
     miss = miss.clamp_min(torch.finfo(scores.dtype).tiny).masked_fill(absent, 1.0)
-    return reduce(miss**gamma * cross_entropy, sample_weight, reduction)
+    return reduce(miss**gamma * cross_entropy, weight, reduction)
 
 
 @documented_like(focal_loss)
@@ -173,11 +173,11 @@ def logit_adjusted_loss(
     >>> logit_adjusted_loss(torch.zeros(1, 2), torch.tensor([1]), class_counts=[3, 1])
     tensor(1.3863)
     """
-    scores, target = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
+    scores, target, weight = check_hard(scores, target, sample_weight, "logit_adjusted_loss")
     tau = check_nonnegative(tau, "tau")
     adjusted = from_largest(scores).add(tau * log_prior(class_counts, scores))
     loss = negative_log_likelihood(F.log_softmax(adjusted, dim=1), target)
-    return reduce(loss, sample_weight, reduction)
+    return reduce(loss, weight, reduction)
 
 
 @documented_like(logit_adjusted_loss)
@@ -221,12 +221,12 @@ def ldam_loss(
     >>> ldam_loss(scores, torch.tensor([0, 1]), class_counts=[160, 10], scale=1.0, reduction="none")
     tensor([0.7710, 1.0375])
     """
-    scores, target = check_hard(scores, target, sample_weight, "ldam_loss")
+    scores, target, weight = check_hard(scores, target, sample_weight, "ldam_loss")
     scale = check_nonnegative(scale, "scale", positive=True)
     margin = margin_of_label(class_counts, max_margin, scores, target)
     demanded = from_largest(scores).scatter_add_(1, target.unsqueeze(1), -margin.unsqueeze(1))
     loss = negative_log_likelihood(F.log_softmax(scale * demanded, dim=1), target)
-    return reduce(loss, sample_weight, reduction)
+    return reduce(loss, weight, reduction)
 
 
 class FocalLoss(LossModule, of=focal_loss): ...

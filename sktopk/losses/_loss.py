@@ -188,18 +188,18 @@ def check_fraction(value, name):
 
 
 def check_hard(scores, target, sample_weight, name):
-    """Check scores and class indices (no soft targets). Both become 0 for samples of weight 0."""
-    scores, checked = check_soft(scores, target, sample_weight)
+    """Return the same as `check_soft`, but refuse soft targets."""
+    scores, checked, weight = check_soft(scores, target, sample_weight)
     if target.is_floating_point():
         raise TypeError(
             f"{name} is defined for integer class indices; got {target.dtype} target. For soft "
             "targets, repeat each sample for each class, with the probability as sample_weight"
         )
-    return scores, checked
+    return scores, checked, weight
 
 
 def check_soft(scores, target, sample_weight):
-    """Check scores and targets (indices or soft). Both become 0 for samples of weight 0."""
+    """Return scores and targets (indices or soft), both 0 for samples of weight 0, and weights."""
     scores, weight = check_scores(scores, sample_weight)
     check_tensor(target, "target")
     if target.is_floating_point():
@@ -210,7 +210,7 @@ def check_soft(scores, target, sample_weight):
         ends = value_range(target)
         if ends is not None and ends[0] < 0:
             raise ValueError(f"soft target must have no negative values; got {ends[0]:g}")
-        return scores, target
+        return scores, target, weight
     if target.ndim == 2 and target.shape == scores.shape:
         raise TypeError(
             f"target of shape {tuple(target.shape)} must be float; got {target.dtype}: use "
@@ -226,7 +226,7 @@ def check_soft(scores, target, sample_weight):
             f"target must have class indices from 0 to {scores.shape[1] - 1}; got {ends[0]} to "
             f"{ends[1]}. {_TO_IGNORE}"
         )
-    return scores, target
+    return scores, target, weight
 
 
 def check_count(value, name, allowed="an integer"):
@@ -265,15 +265,12 @@ _OF_A_CALL = ("scores", "target", "groups", "sample_weight", "noise")
 def reduce(loss, sample_weight=None, reduction="mean"):
     """Return weighted losses ("none"), their sum or the weighted mean (0 if all weights are 0)."""
     check_name(reduction, "reduction", REDUCTIONS)
-    return reduce_checked(loss, check_weight(sample_weight, loss), reduction)
-
-
-def reduce_checked(loss, sample_weight, reduction):
     if sample_weight is None:
         if reduction == "mean":
             return loss.sum() / max(loss.numel(), 1)
         return loss.sum() if reduction == "sum" else loss
     dtype = loss.dtype
+    sample_weight = sample_weight.to(dtype)
     if reduction == "mean":
         # Use float64, because large weights times losses may exceed the range of float32.
         sample_weight, loss = sample_weight.double(), loss.double()

@@ -67,10 +67,10 @@ def noised_topk_loss(
     >>> noised_topk_loss(scores, torch.tensor([1]), k=1, sigma=0.5, n_noise="exact")
     tensor(1.0028)
     """
-    scores, target = check_hard(scores, target, sample_weight, "noised_topk_loss")
+    scores, target, weight = check_hard(scores, target, sample_weight, "noised_topk_loss")
     margin = check_nonnegative(margin, "margin")
     loss = (margin + _lead(scores, target, k, sigma, n_noise, noise, generator)).relu()
-    return reduce(loss, sample_weight, reduction)
+    return reduce(loss, weight, reduction)
 
 
 @documented_like(noised_topk_loss, ldam_loss)
@@ -114,11 +114,13 @@ def noised_topk_imbalanced_loss(
     >>> noised_topk_imbalanced_loss(scores, torch.tensor([1]), class_counts=[16, 1, 1], **options)
     tensor(2.)
     """
-    scores, target = check_hard(scores, target, sample_weight, "noised_topk_imbalanced_loss")
+    scores, target, weight = check_hard(
+        scores, target, sample_weight, "noised_topk_imbalanced_loss"
+    )
     scale = check_nonnegative(scale, "scale", positive=True)
     margin = margin_of_label(class_counts, max_margin, scores, target)
     loss = scale * (margin + _lead(scores, target, k, sigma, n_noise, noise, generator)).relu()
-    return reduce(loss, sample_weight, reduction)
+    return reduce(loss, weight, reduction)
 
 
 def _lead(scores, target, k, sigma, n_noise, noise, generator):

@@ -111,7 +111,7 @@ def smooth_topk_loss(
     >>> smooth_topk_loss(scores, torch.tensor([1]), k=2)
     tensor(1.0633)
     """
-    scores, target = check_soft(scores, target, sample_weight)
+    scores, target, weight = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1], most=symmetric.MAX_K)
     if target.is_floating_point():
         # Evaluate classes with a nonzero target, or all classes if the target needs a gradient.
@@ -119,7 +119,7 @@ def smooth_topk_loss(
         own = smooth_topk_loss(scores[rows], classes, k=k, tau=tau, margin=margin, reduction="none")
         loss = (own * target[rows, classes]).to(scores.dtype)
         loss = torch.zeros_like(scores[:, 0]).index_add(0, rows, loss)
-        return reduce(loss, sample_weight, reduction)
+        return reduce(loss, weight, reduction)
     tau = check_nonnegative(tau, "tau")
     margin = check_nonnegative(margin, "margin")
     if tau == 0:
@@ -131,7 +131,7 @@ def smooth_topk_loss(
     loss = loss.to(scores.dtype)
     if needed:
         loss = WithGradient.apply(scores, loss, gradient)
-    return reduce(loss, sample_weight, reduction)
+    return reduce(loss, weight, reduction)
 
 
 class SmoothTopKLoss(LossModule, of=smooth_topk_loss, k=5): ...

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ._accuracy_at_top import SLOPES, SURROGATES, get_surrogate
+from ._accuracy_at_top import SLOPES, SURROGATES
 from ._docs import documented_like
 from ._groups import EachRow, check_groups
 from ._loss import check_count, check_fraction, check_name
@@ -227,7 +227,7 @@ class SurrogateQuantile(_OfGroup):
     def __post_init__(self):
         check_name(self.of, "of", GROUPS)
         check_fraction(self.tau, "tau")
-        get_surrogate(self.surrogate)
+        check_name(self.surrogate, "surrogate", SURROGATES)
 
     def _in_groups(self, scores, weight, groups):
         scores, total = scores.double(), groups.sum(weight)

@@ -54,10 +54,10 @@ def topk_grouping_loss(
     >>> topk_grouping_loss(scores, torch.tensor([1]), k=2).exp()
     tensor(1.2500)
     """
-    scores, target = check_soft(scores, target, sample_weight)
+    scores, target, weight = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1])
     _, log_grouped, _ = _group(scores, k)
-    return reduce(negative_log_likelihood(log_grouped, target), sample_weight, reduction)
+    return reduce(negative_log_likelihood(log_grouped, target), weight, reduction)
 
 
 @documented_like(topk_grouping_loss)
@@ -89,18 +89,18 @@ def topk_transition_loss(
     >>> topk_transition_loss(scores, torch.tensor([2]), k=2).exp()
     tensor(5.)
     """
-    scores, target = check_soft(scores, target, sample_weight)
+    scores, target, weight = check_soft(scores, target, sample_weight)
     k = check_k(k, scores.shape[1])
     log_proba, log_grouped, top = _group(scores, k)
     grouping = negative_log_likelihood(log_grouped, target)
     # The loss is L_k + (1 - Q) (CE - L_k). Compute 1 - Q as a sum: subtracting loses digits.
     cross_entropy = negative_log_likelihood(log_proba, target)
-    weight = log_proba.exp().scatter(1, top, 0.0).sum(1)
+    outside = log_proba.exp().scatter(1, top, 0.0).sum(1)
     # Set CE - L_k to 0 if CE = L_k = inf or Q = 1, because inf - inf and 0 * inf are NaN.
-    nothing = (grouping == math.inf) | (weight == 0)
+    nothing = (grouping == math.inf) | (outside == 0)
     gain = (cross_entropy - grouping).masked_fill(nothing, 0.0)
-    loss = grouping + (weight.detach() if detach_weight else weight) * gain
-    return reduce(loss, sample_weight, reduction)
+    loss = grouping + (outside.detach() if detach_weight else outside) * gain
+    return reduce(loss, weight, reduction)
 
 
 def _group(scores, k):

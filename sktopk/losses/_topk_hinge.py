@@ -79,12 +79,12 @@ def topk_hinge_loss(
     >>> topk_hinge_loss(scores, torch.tensor([2]), k=2)
     tensor(1.5000)
     """
-    scores, target = check_hard(scores, target, sample_weight, "topk_hinge_loss")
+    scores, target, weight = check_hard(scores, target, sample_weight, "topk_hinge_loss")
     k, margin = check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
     others = scores.scatter(1, target.unsqueeze(1), -torch.inf)
     violation = lead(kth_largest(others, k), score_of_label(scores, target))
     loss = (margin + (violation / k if scaled else violation)).relu()
-    return reduce(loss, sample_weight, reduction)
+    return reduce(loss, weight, reduction)
 
 
 @documented_like(topk_hinge_loss)
@@ -124,7 +124,7 @@ def topk_hinge_convex_loss(
     >>> topk_hinge_convex_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([2]), k=2)
     tensor(2.5000)
     """
-    scores, target = check_hard(scores, target, sample_weight, "topk_hinge_convex_loss")
+    scores, target, weight = check_hard(scores, target, sample_weight, "topk_hinge_convex_loss")
     k, margin = check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
     label = target.unsqueeze(1)
     best = scores.scatter(1, label, -torch.inf).topk(k, dim=1).values
@@ -135,7 +135,7 @@ def topk_hinge_convex_loss(
     # With fewer than k scores above -inf, the loss is 0, even if the label has the score -inf.
     few = (label_score == -torch.inf) & ((best > -torch.inf).sum(1, keepdim=True) < k)
     loss = nan_above(violation.masked_fill(few, 0.0).mean(1).relu(), best[:, 0])
-    return reduce(loss, sample_weight, reduction)
+    return reduce(loss, weight, reduction)
 
 
 @documented_like(topk_hinge_loss)
@@ -174,10 +174,10 @@ def topk_hinge_calibrated_loss(
     >>> topk_hinge_calibrated_loss(torch.tensor([[3.0, 2.0, 1.0, 0.5]]), torch.tensor([3]), k=2)
     tensor(1.5000)
     """
-    scores, target = check_hard(scores, target, sample_weight, "topk_hinge_calibrated_loss")
+    scores, target, weight = check_hard(scores, target, sample_weight, "topk_hinge_calibrated_loss")
     k, margin = check_k(k, scores.shape[1]), check_nonnegative(margin, "margin")
     loss = (margin + lead(kth_largest(scores, k + 1), score_of_label(scores, target))).relu()
-    return reduce(loss, sample_weight, reduction)
+    return reduce(loss, weight, reduction)
 
 
 class TopKHingeLoss(LossModule, of=topk_hinge_loss, k=5): ...

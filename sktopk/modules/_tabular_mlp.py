@@ -279,9 +279,7 @@ class Members(nn.ModuleList):
         return scores if scores.ndim == 3 else scores.unsqueeze(2)
 
     def score_member(self, x, m):
-        """Return the scores of member m, of shape (n_samples, n_outputs)."""
-        scores = self[m](x)
-        return scores if scores.ndim == 2 else scores.unsqueeze(1)
+        return self[m](x)
 
 
 def mean_of_members(scores):

@@ -81,7 +81,7 @@ def in_units(scores, weight, margin):
     known = scores.detach()
     ends = value_range(known)
     finite = ends is not None and isfinite(ends[0]) and isfinite(ends[1])
-    bottom, largest = None if finite else known == -torch.inf, known.amax()
+    bottom = None if finite else known == -torch.inf
     counted = known if finite else known.masked_fill(bottom, torch.nan)
     if weight is not None:
         counted = counted.masked_fill(weight == 0, torch.nan)
@@ -90,7 +90,7 @@ def in_units(scores, weight, margin):
         scores = scores.masked_fill(weight == 0, 0.0)
     if finite:
         return scores / margin, None
-    scores = nan_above(scores, largest) / margin
+    scores = nan_above(scores, known.amax()) / margin
     known = scores.detach()
     lowest = known.masked_fill(bottom, torch.inf).amin(-1, keepdim=True)
     low = lowest - (known.amax(-1, keepdim=True) - lowest) - 1e4

@@ -51,8 +51,8 @@ class Solution(NamedTuple):
 
     def where(self, mask, other):
         """Return this solution for the programs in the mask, and `other` for the rest."""
-        masks, pairs = (mask.unsqueeze(1), mask), zip(self, other, strict=True)
-        return Solution(*(torch.where(masks[a.ndim == 1], a, b) for a, b in pairs))
+        column = mask.unsqueeze(1)
+        return Solution(*map(torch.where, (column, column, mask, mask), self, other))
 
 
 @dataclass

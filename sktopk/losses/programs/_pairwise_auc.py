@@ -15,7 +15,6 @@ from sktopk.losses._loss import (
     check_hard,
     check_name,
     check_nonnegative,
-    check_weight,
 )
 
 from ._batch import check_solver, in_units, optimum, reduce_batch, split_classes
@@ -94,7 +93,7 @@ def pairwise_auc_loss(
     >>> pairwise_auc_loss(scores, target)
     tensor(0.3750)
     """
-    check_name(surrogate, "surrogate", tuple(_PAIR_SUMS))
+    check_name(surrogate, "surrogate", _PAIR_SUMS)
     check_name(multi_class, "multi_class", ("ovr", "ovo", "mu"))
     if solver == "program" and surrogate != "hinge":
         raise ValueError(f"solver='program' needs surrogate='hinge'; got {surrogate!r}")
@@ -160,10 +159,9 @@ def _in_groups(scores, target, margin, surrogate, sample_weight, reduction, grou
 
 def _multi_class(scores, target, margin, multi_class, sample_weight):
     """Return (scores, positive, negative, bottom) with a row per problem, and sample weights."""
-    scores, target = check_hard(scores, target, sample_weight, "pairwise_auc_loss")
+    scores, target, weight = check_hard(scores, target, sample_weight, "pairwise_auc_loss")
     margin = check_nonnegative(margin, "margin", positive=True)
     n_samples, n_classes = scores.shape
-    weight = check_weight(sample_weight, scores)
     if weight is None:
         weight = scores.new_ones(n_samples)
     # `index_add` raises an error if a target is not a class index.
