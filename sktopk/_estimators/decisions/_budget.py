@@ -34,16 +34,10 @@ from sktopk._estimators._best_rows import rows_on_top
 from sktopk.metrics._scorer import METHODS, attribute_of
 from sktopk.metrics._top_scorer import scores_of_class
 
+from . import _guarantees
 from ._any_classifier import finite_scores, sorted_classes
 from ._base import CalibratedDecision
 from ._constraints import CONSTRAINTS
-from ._guarantees import (
-    calibration_rates,
-    conformal_selection,
-    separates,
-    simultaneous_hits,
-    warn_of_drift,
-)
 
 
 @public
@@ -246,7 +240,7 @@ class BudgetClassifier(CalibratedDecision):
         # In float64, there is a threshold between any two different float32 scores.
         scores = scores.astype(np.float64)
         positive = known_codes(classes, trained.y) == place_of(pos_label, classes)
-        if separates(scores, positive):
+        if _guarantees.separates(scores, positive):
             self._warn_if_seen(len(scores))
         threshold, problem = self._bound().find_threshold(scores, positive, len(y), random)
         flagged = scores > threshold
@@ -269,7 +263,7 @@ class BudgetClassifier(CalibratedDecision):
             pos_label_=pos_label,
             n_samples_fit_=len(y),
             threshold_=float(threshold),
-            rates_=calibration_rates(flagged, positive, 1 - float(self.delta)),
+            rates_=_guarantees.calibration_rates(flagged, positive, 1 - float(self.delta)),
             _seed_=random.randint(np.iinfo(np.int32).max),
             _methods_=methods,
             _given_={name: getattr(self, name) for name in ("budget", "constraint", "delta")},
@@ -346,11 +340,11 @@ class BudgetClassifier(CalibratedDecision):
             return rows_on_top(scores, n, groups)
         flagged = now._flagged(scores)
         if now.constraint == "fdr":
-            old, positive = now.calibration_scores_, now.calibration_positive_
+            known = now.calibration_scores_, now.calibration_positive_
             batches = [slice(None)]
             if groups is not None:
                 batches = rows_of_groups(encode_groups(groups, len(scores)))
-            flagged = conformal_selection(old, positive, scores, float(now.budget), batches)
+            flagged = _guarantees.conformal_selection(*known, scores, float(now.budget), batches)
         elif groups is not None:
             raise ValueError(
                 'groups need n (or constraint="fdr"), because groups alone do not change the '
@@ -417,11 +411,11 @@ class BudgetClassifier(CalibratedDecision):
         cut, what = now.threshold_, "flagged"
         if not np.isfinite(cut):
             cut, what = np.quantile(old, 0.9), "above the 0.9 quantile of the calibration"
-        warn_of_drift(scores.astype(np.float64) > cut, old > cut, what)
+        _guarantees.warn_of_drift(scores.astype(np.float64) > cut, old > cut, what)
         # Create a generator for each call, so that the interval is reproducible.
         random, delta = np.random.default_rng(now._seed_), float(now.delta)
         bounds = [
-            simultaneous_hits(old, positive, batch, np.minimum(each, len(batch)), delta, random)
+            _guarantees.simultaneous_hits(old, positive, batch, each, delta, random)
             for batch in batches
         ]
         low, high = np.hstack(bounds) if bounds else np.empty((2, 0), dtype=int)
@@ -494,7 +488,7 @@ class BudgetClassifier(CalibratedDecision):
         """Return a mask of flagged samples. Warn if their share in calibration clearly differed."""
         flagged = scores.astype(np.float64) > self.threshold_
         if np.isfinite(self.threshold_) and hasattr(self, "calibration_scores_"):
-            warn_of_drift(flagged, self.calibration_scores_ > self.threshold_)
+            _guarantees.warn_of_drift(flagged, self.calibration_scores_ > self.threshold_)
         return flagged
 
     def _scored(self, X):

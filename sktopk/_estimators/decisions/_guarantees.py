@@ -86,6 +86,7 @@ def simultaneous_hits(old, positive, new, ns, delta, rng):
     # All bounds hold together with probability 1 - delta: with j different n, each interval has the
     # level 1 - delta / j (Bonferroni). If n increases by m, positives increase by 0 to m. So the
     # interval at one n also gives bounds at any other n.
+    ns = np.minimum(ns, len(new))
     each = {n: hits_interval(old, positive, new, n, delta / len({*ns}), rng) for n in sorted({*ns})}
     low, high = np.transpose([each[n] for n in ns])
     more = np.maximum(0, np.subtract.outer(ns, ns))  # entry (i, j): max(0, ns[i] - ns[j])

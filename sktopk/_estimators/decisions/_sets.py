@@ -302,6 +302,7 @@ class SetClassifier(CalibratedDecision):
             sample, the best conformity score first. Tied labels are in the order of `classes_`.
         """
         check_is_fitted(now := present(self))
+        self._check_params()
         check_option(output, "output", ("matrix", "labels"))
         refuse_masked(X=X, groups=groups)
         proba = predict_class_proba(now.estimator_, X, use_scores=now._use_scores_)
