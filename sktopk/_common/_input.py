@@ -30,17 +30,15 @@ def check_rows(estimator, X):
     X = _coded_rows(estimator, as_lazy(X), reset=False)
     if hasattr(estimator, "categories_"):
         X = estimator.categories_.with_statistics(X)
-    return _check_shape(estimator, X, reset=False)
+    _check_shape(estimator, X)
+    return X
 
 
-def _check_shape(estimator, X, reset):
-    if reset:
-        estimator.input_shape_ = X.shape[1:]
-    elif X.shape[1:] != estimator.input_shape_:
+def _check_shape(estimator, X):
+    if X.shape[1:] != estimator.input_shape_:
         raise ValueError(
             f"X must have samples of shape {estimator.input_shape_}, as in fit; got {X.shape[1:]}"
         )
-    return X
 
 
 def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, sample_weight=None):
@@ -84,7 +82,7 @@ def _coded_rows(estimator, X, *, reset, takes_tables=False, takes_images=True, s
             refuse_times_and_complex(X, "X")
         if not reset and len(estimator.input_shape_) > 1 and n_dim == 2 and hasattr(X, "shape"):
             # scikit-learn's error would call the channels features.
-            _check_shape(estimator, X, reset)
+            _check_shape(estimator, X)
         X = _validate(estimator, _encode(estimator, X, is_frame), reset, n_dim, takes_missing)
     if reset:
         _warn_of_channels_last(X.shape)
@@ -179,7 +177,9 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
         else:
             X = categories.with_statistics(rows.X)
         rows = rows._replace(X=X)
-    _check_shape(estimator, rows.X, reset)
+    if reset:
+        estimator.input_shape_ = rows.X.shape[1:]
+    _check_shape(estimator, rows.X)
     return rows
 
 

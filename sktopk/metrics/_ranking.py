@@ -96,8 +96,7 @@ class Ranking:
         return None if self.cumulative_negatives[-1] else "no negatives"
 
     def best(self, k):
-        """Select the best samples of each group."""
-        # Return the total value and the total weight of these samples, and the k of each group.
+        """Return the value and the weight of the k best of each group, and the k of each group."""
         check_k(k)
         is_first = np.diff(self.group, prepend=-1) != 0
         nth_group = np.cumsum(is_first) - 1

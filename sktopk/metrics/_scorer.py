@@ -7,6 +7,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from sktopk._common._samples import chunks
 from sktopk._common._scalars import check_k, check_option, on_host, refuse_masked
 
 from ._ranking import TIES
@@ -89,14 +90,13 @@ class TopKScorer(Scorer):
 
 def label_ranks(estimator, X, y, sample_weight=None):
     """Return the ranks of labels y in a classifier's scores. Large X is scored in chunks."""
-    classes = getattr(estimator, "classes_", ())
-    n_rows = max(1, _MOST_SCORES // max(1, len(classes)))
-    if len(classes) > 2 and n_rows < getattr(X, "shape", (0,))[0]:
+    classes, shape = getattr(estimator, "classes_", ()), getattr(X, "shape", (0,))
+    if len(classes) > 2 and len(classes) * shape[0] > _MOST_SCORES:
         # Convert sparse X to CSR, because some other formats do not support slicing.
         rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
-        starts = range(0, X.shape[0], n_rows)
-        chunks = (predict_scores(estimator, rows[i : i + n_rows])[1] for i in starts)
-        return LabelRanks.from_chunks(y, chunks, (X.shape[0], len(classes)), classes, sample_weight)
+        parts = chunks(shape[0], len(classes), _MOST_SCORES)
+        scores = (predict_scores(estimator, rows[part])[1] for part in parts)
+        return LabelRanks.from_chunks(y, scores, (shape[0], len(classes)), classes, sample_weight)
     classes, y_score = predict_scores(estimator, X)
     return LabelRanks.from_predictions(y, y_score, classes, sample_weight)
 

@@ -41,8 +41,7 @@ class PairedDifference(NamedTuple):
         return float(self.mean == 0)  # all runs have the same difference
 
     def until_conclusive(self, confidence, margin):
-        # Return how many more runs a conclusive verdict needs. With the present number of runs, it
-        # would instead need `times_rows` times the samples. These are estimates.
+        """Estimate how many more runs, or times the samples, a conclusive verdict needs."""
         half_width = self.half_width(confidence)
         if verdict_of(self.mean, half_width, margin) != INCONCLUSIVE:
             return 0.0, 1.0
@@ -61,7 +60,7 @@ class PairedDifference(NamedTuple):
 
 
 def _variance_of_mean(n_runs, overlap):
-    # Return the variance of the mean of runs, divided by the sample variance of the runs.
+    """Return the variance of the mean of runs, divided by the sample variance of the runs."""
     # Let runs have variance v and correlation r = `overlap`. Their mean then has the variance
     # v (1 + (n_runs - 1) r) / n_runs, and their sample variance has the expectation v (1 - r).
     return 1 / n_runs + overlap / (1 - overlap)

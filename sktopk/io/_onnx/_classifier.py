@@ -63,7 +63,7 @@ class Outputs(nn.Module):
             for name, layer in list(parent.named_children()):
                 if isinstance(layer, MemberLinear):
                     setattr(parent, name, _OneByOne(layer))
-        self.dtype = self.row_dtype = net.settings.row_dtype
+        self.dtype = net.settings.row_dtype
         self.row_shape = tuple(classifier.input_shape_)
         self.n_classes = len(classifier.classes_)
         self.k = int(classifier.k_) if isinstance(classifier, TopKClassifier) else None

@@ -37,7 +37,7 @@ def classifier_graph(onnx, outputs, classes):
     """Return the ONNX graph of a classifier. `classes` must come from `labels_in_graphs`."""
     import_extra("onnxscript", "to_onnx", "onnx")  # torch.onnx.export needs it
     # Trace with two samples, because torch treats a dimension of size 1 as constant.
-    rows = torch.zeros((2, *outputs.row_shape), dtype=outputs.row_dtype)
+    rows = torch.zeros((2, *outputs.row_shape), dtype=outputs.dtype)
     names = list(outputs.names)
     label, names[1] = names[1], _INDEX
     try:

@@ -160,7 +160,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike, X: ArrayLike) -> str:
     path = check_path(path)
     steps, classifier = _classifier.pipeline_parts(estimator)
     outputs = _classifier.Outputs(classifier)
-    dtype = np.dtype(str(outputs.row_dtype).removeprefix("torch."))
+    dtype = np.dtype(str(outputs.dtype).removeprefix("torch."))
     given = np.dtype(np.float32) if steps and getattr(X, "dtype", None) == np.float32 else dtype
     rows = check_samples(X, given)
     model = _graph.classifier_graph(onnx, outputs, _graph.labels_in_graphs(classifier.classes_))
