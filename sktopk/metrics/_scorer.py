@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktopk._common._samples import chunks
 from sktopk._common._scalars import check_k, check_option, on_host, refuse_masked
+from sktopk._common._warnings import warn_of_order
 
 from ._ranking import TIES
 from ._topk import LabelRanks, warn_of_all
@@ -90,6 +91,7 @@ class TopKScorer(Scorer):
 
 def label_ranks(estimator, X, y, sample_weight=None):
     """Return the ranks of labels y in a classifier's scores. Large X is scored in chunks."""
+    warn_of_order(X, y=y, sample_weight=sample_weight)
     classes, shape = getattr(estimator, "classes_", ()), getattr(X, "shape", (0,))
     if len(classes) > 2 and len(classes) * shape[0] > _MOST_SCORES:
         # Convert sparse X to CSR, because some other formats do not support slicing.

@@ -8,6 +8,7 @@ import numpy as np
 
 from sktopk._common._scalars import check_option, check_pos_label, is_told, place_of
 from sktopk._common._types import Label
+from sktopk._common._warnings import warn_of_order
 
 from . import _top, _top_curves
 from ._ranking import Ranking, is_positive, undefined
@@ -171,6 +172,7 @@ class TopScorer(Scorer):
     def score(self, estimator, X, y, sample_weight=None, groups=None):
         if groups is not None and not self.takes_groups:
             raise ValueError(f"groups must be None for name={self.name!r}; got groups")
+        warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
         pos_label, y_score = positive_scores(estimator, X, self.pos_label)
         if y_score is None:
             reason = f"{type(estimator).__name__} was trained on one class only"

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sktopk._common._samples import chunks
 from sktopk._common._scalars import check_nonnegative, check_option, check_order, n_kept, on_host
-from sktopk._common._warnings import warn
+from sktopk._common._warnings import warn, warn_of_order
 
 from ._ranking import TIES, check_true, row_weights, undefined
 
@@ -168,6 +168,7 @@ class LabelRanks:
     @classmethod
     def from_predictions(cls, y_true, y_score, labels=None, sample_weight=None):
         """Return the ranks of the labels in `y_true`, after checks of all arguments."""
+        warn_of_order(y_true, "y_true", y_score=y_score, sample_weight=sample_weight)
         checked = _check_scores(y_score)
         ranks = cls.from_chunks(y_true, [checked], checked.shape, labels, sample_weight)
         if hasattr(y_score, "columns"):

@@ -237,6 +237,8 @@ def test_labels_in_another_order_than_the_samples_warn(data):
     use = [(each, X) for each in (clf.fit, clf.score, ranker.fit, ranker.score)]
     use += (clf.from_scores, X[0]), (lambda s, y: metrics.recall_at_k_score(y, s, k=9), X[0])
     use += [(lambda X, y: ranker.fit(X, data[1], X_val=X, y_val=y), X)]
+    use += [(lambda s, y: metrics.topk_accuracy_score(y, s, k=1), X[[0, 1]])]
+    use += [(lambda X, y: metrics.make_top_scorer("recall_at_k", k=9)(ranker, X, y), X)]
     use += [
         (lambda X, y: compare_losses(clf, [], X, y, cv=2, scoring="roc_auc", progress=False), X)
     ]

@@ -38,7 +38,7 @@ from sktopk._common._scalars import (
     positive_label,
 )
 from sktopk._common._types import Label, RowsLike
-from sktopk._common._warnings import warn
+from sktopk._common._warnings import warn, warn_of_order
 from sktopk._estimators._best_rows import rows_on_top
 from sktopk._estimators._calibration import fit_calibration, scores_as_unseen
 from sktopk._estimators._task import LabelTask, RankingTask, groups_of_both, midway_above
@@ -292,10 +292,10 @@ class TopBoostClassifier(ClassifierMixin, BoostersAsText, BaseEstimator):
     ) -> float:
         """Return the average precision (two classes) or the top-`k_` accuracy (more classes).
 
-        With `groups`, for two classes, return the mean over the groups that contain both classes.
-        If there is no such group, return NaN with a warning.
+        `groups` is for two classes: the mean over groups with both, or NaN with a warning.
         """
         now, scores = self._scored(X)
+        warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
         y = check_labels(y)
         check_length(y, len(scores))
         weight, task = check_weight(sample_weight, len(y)), now._task()
