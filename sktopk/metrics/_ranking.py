@@ -148,11 +148,11 @@ def warn_of_few(score, k, n, what):
     )
 
 
-def warn_of_scores(y_true, y_score, positive, always=False):
+def warn_of_scores(y_true, y_score, positive, name="y_score", advice=None):
     """Warn if `y_score` holds predicted labels, or ranks positives below negatives.
 
     By default, the ranking is checked only if the positive label is the smaller label, because
-    `decision_function` returns scores of the larger label. With `always`, every ranking is checked.
+    `decision_function` returns scores of the larger label. With `advice`, it is always checked.
     """
     y_true = np.asarray(on_host(y_true, "y_true")).ravel()
     y_score = np.asarray(on_host(y_score, "y_score"))
@@ -167,19 +167,17 @@ def warn_of_scores(y_true, y_score, positive, always=False):
     if not n_pairs:
         return
     first, second = y_true[[positive.argmax(), positive.argmin()]].tolist()
-    if second < first and not always:
+    if second < first and advice is None:
         return
     # Random scores give a ROC AUC of 0.5 with standard deviation sqrt((n + 1) / (12 * n_pairs)).
     area = (rankdata(y_score)[positive].sum() - n_positives * (n_positives + 1) / 2) / n_pairs
     if area < 0.5 - _REVERSED_DEVIATIONS * np.sqrt((n + 1) / (12 * n_pairs)):
-        advice = "if low scores mean positive, pass -y_score, or exchange its two columns"
-        if not always:
-            advice = (
-                f"decision_function and predict_proba(X)[:, 1] are scores of {second!r}. Pass "
-                "-decision_function(X) or predict_proba(X)[:, 0], or use "
-                f"make_top_scorer(..., pos_label={first!r})"
-            )
-        warn(f"y_score ranks {first!r} below {second!r} (ROC AUC {area:.2g}): {advice}")
+        default = (
+            f"decision_function and predict_proba(X)[:, 1] are scores of {second!r}. Pass "
+            "-decision_function(X) or predict_proba(X)[:, 0], or use "
+            f"make_top_scorer(..., pos_label={first!r})"
+        )
+        warn(f"{name} ranks {first!r} below {second!r} (ROC AUC {area:.2g}): {advice or default}")
 
 
 def undefined(score, reason):

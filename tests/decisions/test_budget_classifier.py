@@ -246,9 +246,11 @@ def test_labels_in_another_order_than_the_samples_warn(data):
             each(table, y)
 
 
-def test_calibration_without_positives_warns():
+def test_calibration_without_positives_or_with_reversed_labels_warns():
     with pytest.warns(UserWarning, match="no calibration sample is positive: check y"):
         fit(range(40), np.zeros(40, dtype=bool), 0.1)
+    with pytest.warns(UserWarning, match="estimator ranks 'yes' below 'no' .*: check y and pos_la"):
+        fit(range(40), np.arange(40) < 20, 0.1)
 
 
 def test_impossible_guarantees_flag_nothing_or_everything_with_a_warning():

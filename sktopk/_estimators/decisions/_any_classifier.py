@@ -74,7 +74,8 @@ def finite_scores(estimator, X, pos_label, methods):
     """Return the scores of a fitted classifier for `pos_label`, and check that they are finite."""
     _, scores = positive_scores(estimator, X, pos_label, methods)
     if scores is None:
-        raise ValueError(f"estimator must have two classes; got one class from {estimator!r}")
+        found = np.asarray(estimator.classes_).tolist()
+        raise ValueError(f"estimator must be trained with two classes; got only {found}: check y")
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
     refused = np.flatnonzero(~np.isfinite(scores))

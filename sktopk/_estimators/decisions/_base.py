@@ -36,6 +36,7 @@ from sktopk.metrics._ranking import warn_of_scores
 from sktopk.metrics._scorer import no_classifier
 
 from ._any_classifier import GivenScores, last_step, name_in_fit, out_of_fold_scores, weight_name
+from ._guarantees import separates
 
 # `fit` warns if a frozen classifier has no error on _MANY_SAMPLES or more calibration samples.
 _MANY_SAMPLES = 200
@@ -129,7 +130,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
             given.pos_label_ = positive_label(estimator.pos_label, given.classes_, count)
             place = place_of(given.pos_label_, given.classes_)
             own = scores[:, place] if scores.shape[1:] == (2,) else scores.ravel()
-            warn_of_scores(labels, own, labels == given.pos_label_, always=True)
+            advice = "if low scores mean positive, pass -y_score, or exchange its two columns"
+            warn_of_scores(labels, own, labels == given.pos_label_, advice=advice)
         return estimator.fit(scores, y, groups=groups)
 
     def get_metadata_routing(self) -> Any:
@@ -252,6 +254,13 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
                 "estimator is fitted, but fit trains a new copy of it with these samples. To only "
                 "calibrate the fitted estimator, pass FrozenEstimator(estimator)"
             )
+
+    def _warn_of_ranking(self, y, scores, positive):
+        """Warn if the calibration samples seem to be training samples, or have reversed labels."""
+        if separates(scores, positive):
+            self._warn_if_seen(len(scores))
+        if not isinstance(getattr(self.estimator, "estimator", None), GivenScores):
+            warn_of_scores(y, scores, positive, "estimator", "check y and pos_label")
 
     def _warn_if_seen(self, n_samples):
         if n_samples >= _MANY_SAMPLES and isinstance(self.estimator, FrozenEstimator):

@@ -240,8 +240,7 @@ class BudgetClassifier(CalibratedDecision):
         # In float64, there is a threshold between any two different float32 scores.
         scores = scores.astype(np.float64)
         positive = known_codes(classes, trained.y) == place_of(pos_label, classes)
-        if _guarantees.separates(scores, positive):
-            self._warn_if_seen(len(scores))
+        self._warn_of_ranking(trained.y, scores, positive)
         threshold, problem = self._bound().find_threshold(scores, positive, len(y), random)
         flagged = scores > threshold
         if problem is not None and np.isinf(threshold) and self.constraint != "count":

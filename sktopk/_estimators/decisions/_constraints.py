@@ -28,7 +28,7 @@ class _Constraint:
     metric: ClassVar = ("recall_at_precision", "precision")
 
     # The values of `budget`, for a message, and the function that checks them.
-    allowed: ClassVar = 'a rate in (0, 1), such as 0.05 (only "count" takes a number of samples),'
+    allowed: ClassVar = 'a rate in (0, 1): 0.05 is 5 % (only "count" takes a number of samples),'
     check_budget: ClassVar = staticmethod(number(0, 1, "neither"))
 
     def check(self, name):
