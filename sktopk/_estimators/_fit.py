@@ -41,6 +41,7 @@ from ._build import OURS, build_net, show_data
 LEAST_BATCH, MOST_BATCH, BATCHES = 64, 256, 20
 # n_estimators="auto" means NETWORKS, or one network for more than MOST_CLASSES classes.
 NETWORKS, MOST_CLASSES = 8, 1000
+_BLOCK_NUMBERS = 1 << 22  # values of X per chunk in the search for missing values
 HELD_OUT_FOLDS = 10  # number of folds for a single network, which holds out the first fold
 
 
@@ -113,7 +114,7 @@ def columns_with_missing(X):
     if len(X.shape) != 2 or isinstance(table, LazyRows):
         return np.zeros((2, 0), np.intp)  # Datasets with missing values are rejected
     found, filled = np.zeros((2, X.shape[1]), dtype=bool)
-    for part in chunks(*X.shape):
+    for part in chunks(*X.shape, _BLOCK_NUMBERS):
         rows = X[part]
         if issparse(rows):
             found[rows.indices[np.isnan(rows.data)]] = filled[:] = True
