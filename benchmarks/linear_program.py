@@ -29,7 +29,7 @@ import torch
 from loss_speed import peak_of, print_row, seconds, step
 
 from sktopk import losses
-from sktopk.losses._accuracy_at_top import get_surrogate
+from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses.programs import _operating_points, _pairwise_auc, _precision
 from sktopk.losses.programs._batch import split_classes
 
@@ -73,7 +73,7 @@ def dense_pairs(surrogate, scores, target):
     pairs = scores[~target] - scores[target].unsqueeze(1)
     if surrogate == "ramp":
         return (1 + pairs).clamp(0, 1).mean()
-    return get_surrogate(surrogate)(pairs).mean()
+    return SURROGATES[surrogate](pairs).mean()
 
 
 def by_highs(program, scores, target):

@@ -160,7 +160,7 @@ def _warn_of_channels_last(shape):
 def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **options):
     """Check X, y, weights and groups. Return the samples of positive weight as `Samples`."""
     check_table(X)
-    warn_of_order(X, sample_weight=sample_weight, groups=groups)
+    warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
     X, y = as_lazy(X), check_labels(own_labels(X, y))
     X = _coded_rows(estimator, X, reset=reset, sample_weight=sample_weight, **options)
     check_length(y, X.shape[0])
@@ -185,7 +185,6 @@ def check_labelled(estimator, X, y, sample_weight, groups=None, *, reset, **opti
 
 def own_labels(X, y, *, needed=False):
     """Return y, or the labels of the Dataset X if y is None."""
-    warn_of_order(X, y=y)
     if y is None and isinstance(rows := as_lazy(X), LazyRows):
         y = rows.labels()
     if needed:
@@ -218,7 +217,7 @@ def check_table(X):
     came = type(X).__name__
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
         raise TypeError(f"X must be in memory; got a {came}: pass X.collect()")
-    if hasattr(X, "dask") and hasattr(X, "compute"):
+    if hasattr(X, "dask") and hasattr(X, "columns"):
         raise TypeError(f"X must be in memory; got a {came} of dask. Pass X.compute()")
     if is_dataset(X, "IterableDataset"):
         raise TypeError(

@@ -29,7 +29,7 @@ from sktopk._common._samples import (
     several_groups,
 )
 from sktopk._common._scalars import class_weights
-from sktopk._common._warnings import warn
+from sktopk._common._warnings import warn, warn_of_order
 from sktopk._training._batches import make_batches
 from sktopk._training._callbacks import ProgressBar, Validation, kept_epoch
 from sktopk._training._scores import loss_of, scores_by_fold, scores_of
@@ -127,6 +127,7 @@ def columns_with_missing(X):
 
 def check_validation(clf, X_val, y_val):
     """Return checked validation samples, weighted by `class_weight`. Warn of labels not in y."""
+    warn_of_order(X_val, "X_val", y_val=y_val)
     y_val = own_labels(X_val, y_val)
     if X_val is None or y_val is None:
         missing = "X_val" if X_val is None else "y_val"

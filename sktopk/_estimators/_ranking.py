@@ -14,7 +14,7 @@ from sktopk._common._input import check_length, check_two_classes, known_codes, 
 from sktopk._common._samples import encode_groups
 from sktopk._common._scalars import check_pos_label, number, option, positive_label
 from sktopk._common._types import Label, RowsLike
-from sktopk._common._warnings import warn
+from sktopk._common._warnings import warn, warn_of_order
 from sktopk._training._objectives import Mixture, TopLoss, TwoClassCrossEntropy
 from sktopk.losses._accuracy_at_top import SURROGATES
 from sktopk.losses._thresholds import _Ranked, in_group
@@ -232,6 +232,7 @@ class RankingClassifier(BaseNetClassifier):
             Larger is better. NaN, with a warning, if y lacks a class that the metric requires.
         """
         now, scores = self._scored(X)
+        warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
         y = check_true(own_labels(X, y, needed=True), "y")
         check_length(y, len(scores))
         known_codes(now.classes_, y)  # raises for other labels

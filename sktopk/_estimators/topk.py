@@ -15,7 +15,7 @@ from torch import nn
 from sktopk._common._input import own_labels
 from sktopk._common._scalars import check_call, check_number, check_option, number
 from sktopk._common._types import RowsLike
-from sktopk._common._warnings import warn
+from sktopk._common._warnings import warn, warn_of_order
 from sktopk._training._objectives import CrossEntropy, CustomLoss, Mixture, SampleLoss, name_of
 from sktopk.losses._loss import check_k
 from sktopk.losses._mixtures import check_k_distribution, topk_distribution_loss
@@ -149,6 +149,7 @@ class TopKClassifier(BaseNetClassifier):
             the top `k_` after ordering ties at random. NaN, with a warning, if all weights are 0.
         """
         now, scores = self._scored(X)
+        warn_of_order(X, y=y, sample_weight=sample_weight)
         y_score, y = now._task_.decide(scores, now), own_labels(X, y, needed=True)
         options = {"k": now.k_, "labels": now.classes_, "sample_weight": sample_weight}
         return topk_accuracy_score(y, y_score, **options)

@@ -167,6 +167,8 @@ class CalibratedDecision(ClassifierMixin, MetaEstimatorMixin, Versioned, BaseEst
         if X is None:
             raise ValueError("X must hold the samples; got None")
         check_table(X)
+        if hasattr(X, "compute") and hasattr(X, "dask"):
+            raise TypeError(f"X must be in memory; got a dask {type(X).__name__}. Pass X.compute()")
         warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
         y, present = check_labels(y), None
         X, _ = indexable(X, y)

@@ -493,6 +493,6 @@ class BudgetClassifier(CalibratedDecision):
     def _scored(self, X):
         """Return two values: a copy of the fitted estimator, and its scores of X."""
         check_is_fitted(now := present(self), "threshold_")
-        now.__dict__ = vars(now) | now._given_  # set_params takes effect in the next fit
+        now.__dict__ = vars(now) | getattr(now, "_given_", {})  # later set_params has no effect
         check_table(X)
         return now, finite_scores(now.estimator_, X, now.pos_label_, now._methods_)

@@ -302,8 +302,9 @@ class SetClassifier(CalibratedDecision):
             sample, the best conformity score first. Tied labels are in the order of `classes_`.
         """
         check_is_fitted(now := present(self))
-        self._check_params()
         check_option(output, "output", ("matrix", "labels"))
+        for name in ("empty", "randomized"):  # a change after `fit` takes effect
+            self._checks[name](getattr(self, name), name)
         refuse_masked(X=X, groups=groups)
         proba = predict_class_proba(now.estimator_, X, use_scores=now._use_scores_)
         n_samples, n_classes = proba.shape

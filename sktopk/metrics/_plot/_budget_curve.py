@@ -137,6 +137,7 @@ class BudgetCurveDisplay(CurveDisplay):
         y_score, gain = check_score(y_score, len(positive)), positive.astype(np.float64)
         if value is not None:
             gain *= check_nonnegative(value, "value", len(gain), "one per row of y_score")
+        most = len(gain)  # samples that a budget can select
         if groups is None:
             curves, spread = _curves(gain, y_score, metric, len(gain))[:, :max_k], {}
         else:
@@ -145,14 +146,15 @@ class BudgetCurveDisplay(CurveDisplay):
             # Groups without positives have no recall, so omit them.
             known = np.unique(code[positive] if metric == "recall" and positive.any() else code)
             rows = rows_of_groups(code)
-            n = min(np.bincount(code).max(), max_k or len(gain))
+            most = np.bincount(code).max()
+            n = min(most, max_k or most)
             each = np.stack([_curves(gain[rows[i]], y_score[rows[i]], metric, n) for i in known])
             tail = (1 - share_of_groups) / 2
             low, high = np.quantile(each[:, 0], [tail, 1 - tail], axis=0, method="inverted_cdf")
             curves, spread = each.mean(axis=0), {"low": low, "high": high, "by": "group"}
         curve = dict(zip(("score", "chance", "ideal"), curves, strict=True)) | spread
-        if budget is not None and budget > len(positive):
-            warn(f"budget={budget} is not marked, because there are only {len(positive)} samples")
+        if budget is not None and budget > most:
+            warn(f"budget={budget} is not marked, because there are only {most} samples")
         warn_of_scores(y_true, y_score, positive)
         k = np.arange(1, len(curve["score"]) + 1)
         return curve | {"k": k, "metric": metric, "budget": budget}
