@@ -48,6 +48,7 @@ def _action(message, category, frame):
 
 
 def warn_of_order(X, name="X", **others):
+    """Warn if pandas objects have the index of X in another order. Positions match them to X."""
     for other, given in others.items():
         indexed = all(is_of(each, "pandas") and hasattr(each, "index") for each in (X, given))
         if indexed and not X.index.equals(given.index) and {*X.index} == {*given.index}:

@@ -109,7 +109,8 @@ def sample_candidates(
         return Candidates(classes, target, torch.zeros_like(classes, dtype=torch.float32))
     drawn = torch.randint(n_classes, (n_candidates,), generator=generator, device=device)
     classes, order = torch.cat([target, drawn]).sort(stable=True)
-    first = classes.diff(prepend=classes[:1] - 1) > 0
+    first = torch.ones_like(classes, dtype=torch.bool)
+    first[1:] = classes[1:] != classes[:-1]
     position = torch.searchsorted(classes, target.contiguous())
     # The stable sort puts labels before the random draws of the same class.
     is_label = first & (order < n_rows)

@@ -219,6 +219,7 @@ class LabelRanks:
 
 
 def warn_of_all(k, n_classes):
+    """Warn if the k best classes are all classes."""
     if n_kept(k, n_classes) >= n_classes:
         warn(f"k={k} covers all {n_classes} classes: all classifiers have the same score")
 

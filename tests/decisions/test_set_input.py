@@ -93,18 +93,19 @@ def test_wrong_parameters_of_set_classifier_raise(params, error, message):
 
 
 def test_invalid_labels_groups_probabilities_and_outputs_raise():
-    (X, y), train = draw(50), SetClassifier(Given()).fit
-    clf = SetClassifier(frozen(), method="lac").fit(X, y)
-    for message, call in {
-        r"y must have more samples per class: .*n_samples=8": lambda: train(X[:8], np.arange(8)),
-        "groups must have more groups per class": lambda: train(X, y, groups=np.zeros(50)),
-        r"y must have .* such as 0; got 'a'": lambda: clf.fit(X, np.full(50, "a")),
-        r"classes_ .* be sorted; got 8 \(7": lambda: SetClassifier(Given(range(8)[::-1])).fit(X, y),
-        "output must be one of 'matrix', 'labels'; got": lambda: clf.predict_set(X, output="list"),
-        "probabilities that sum to 0 for sample 1": lambda: clf.predict_set(X[:2] * [[1], [0]]),
-    }.items():
-        with pytest.raises(ValueError, match=message):
-            call()
+    X, y = draw(50)
+    with pytest.raises(ValueError, match=r"y must have more samples per class: .*n_samples=8"):
+        SetClassifier(Given(), method="lac").fit(X[:8], np.arange(8))
+    with pytest.raises(ValueError, match="groups must have more groups per class"):
+        SetClassifier(Given()).fit(X, y, groups=np.zeros(50))
+    with pytest.raises(ValueError, match=r"y must have .* such as 0; got 'a'"):
+        SetClassifier(frozen(), method="lac").fit(X, np.full(50, "a"))
+    with pytest.raises(ValueError, match=r"classes_ of .* must be sorted; got 8 \(7, 6, 5"):
+        SetClassifier(Given(np.arange(8)[::-1])).fit(X, y)
+    with pytest.raises(ValueError, match="output must be one of 'matrix', 'labels'; got"):
+        SetClassifier(frozen()).fit(X, y).predict_set(X, output="list")
+    with pytest.raises(ValueError, match="got probabilities that sum to 0 for sample 1"):
+        SetClassifier(frozen(), method="lac").fit(X, y).predict_set(X[:2] * [[1], [0]])
 
 
 @pytest.mark.parametrize("kind", [Given, GivenScores])
